@@ -1,0 +1,398 @@
+//! The data model: types, single values and columns of values.
+//!
+//! Everything between the readers and the sinks is held in [`Column`]s (one contiguous vector per
+//! column, NULLs aside); single [`Value`]s appear only where rows are few: keys of results,
+//! literals, published rows. Columns are our own rather than a columnar library's because every
+//! operation must be able to fail *for one row* without failing the batch (see ARCHITECTURE.md).
+
+use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+
+/// A SQL type. `INTEGER` and `BIGINT` are one type of 64 bits.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum DataType {
+    /// `BOOLEAN`.
+    Boolean,
+    /// `BIGINT`, `INTEGER`: signed, 64 bits.
+    BigInt,
+    /// `DOUBLE`: IEEE 754 binary64.
+    Double,
+    /// `DECIMAL(precision, scale)`: up to 38 digits, of which `scale` stand after the point.
+    Decimal {
+        /// Digits in all, 1 to 38.
+        precision: u8,
+        /// Digits after the point, 0 to `precision`.
+        scale: u8,
+    },
+    /// `TEXT`: UTF-8, ordered bytewise.
+    Text,
+    /// `TIMESTAMP`: microseconds since 1970-01-01T00:00:00Z.
+    Timestamp,
+    /// `DATE`: days since 1970-01-01.
+    Date,
+    /// `INTERVAL`: microseconds; a day is 24 hours, and there are no months.
+    Interval,
+    /// A list, the result of `array_agg`.
+    List(Box<DataType>),
+}
+
+impl DataType {
+    /// Whether values are numbers (`BIGINT`, `DOUBLE`, `DECIMAL`).
+    pub fn is_numeric(&self) -> bool {
+        matches!(self, DataType::BigInt | DataType::Double | DataType::Decimal { .. })
+    }
+}
+
+impl fmt::Display for DataType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DataType::Boolean => f.write_str("BOOLEAN"),
+            DataType::BigInt => f.write_str("BIGINT"),
+            DataType::Double => f.write_str("DOUBLE"),
+            DataType::Decimal { precision, scale } => write!(f, "DECIMAL({precision},{scale})"),
+            DataType::Text => f.write_str("TEXT"),
+            DataType::Timestamp => f.write_str("TIMESTAMP"),
+            DataType::Date => f.write_str("DATE"),
+            DataType::Interval => f.write_str("INTERVAL"),
+            DataType::List(item) => write!(f, "{item}[]"),
+        }
+    }
+}
+
+/// One value. Its order is the order of published rows: numbers by size, text bytewise, NULL last;
+/// −0.0 equals 0.0 and there is one NaN, greater than every other number.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Value {
+    /// NULL of any type.
+    Null,
+    /// A `BOOLEAN`.
+    Boolean(bool),
+    /// A `BIGINT`.
+    BigInt(i64),
+    /// A `DOUBLE`.
+    Double(f64),
+    /// A `DECIMAL`: the number times 10^`scale`.
+    Decimal(i128, u8),
+    /// A `TEXT`.
+    Text(Arc<str>),
+    /// A `TIMESTAMP`, in microseconds since 1970.
+    Timestamp(i64),
+    /// A `DATE`, in days since 1970.
+    Date(i64),
+    /// An `INTERVAL`, in microseconds.
+    Interval(i64),
+    /// A list.
+    List(Arc<[Value]>),
+}
+
+/// The total order of doubles used everywhere: numeric, −0.0 = 0.0, NaN = NaN and greatest.
+pub fn compare_doubles(a: f64, b: f64) -> Ordering {
+    a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+}
+
+/// The one representation of a double in keys: −0.0 becomes 0.0 and every NaN the same NaN.
+pub fn canonical_double(x: f64) -> f64 {
+    if x.is_nan() {
+        f64::NAN
+    } else if x == 0.0 {
+        0.0
+    } else {
+        x
+    }
+}
+
+impl Value {
+    /// Whether this is NULL.
+    pub fn is_null(&self) -> bool {
+        matches!(self, Value::Null)
+    }
+
+    fn rank(&self) -> u8 {
+        match self {
+            Value::Boolean(_) => 0,
+            Value::BigInt(_) => 1,
+            Value::Double(_) => 2,
+            Value::Decimal(..) => 3,
+            Value::Text(_) => 4,
+            Value::Timestamp(_) => 5,
+            Value::Date(_) => 6,
+            Value::Interval(_) => 7,
+            Value::List(_) => 8,
+            Value::Null => 9,
+        }
+    }
+}
+
+impl PartialEq for Value {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+impl Eq for Value {}
+impl PartialOrd for Value {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Value {
+    fn cmp(&self, other: &Self) -> Ordering {
+        use Value::*;
+        match (self, other) {
+            (Null, Null) => Ordering::Equal,
+            (Boolean(a), Boolean(b)) => a.cmp(b),
+            (BigInt(a), BigInt(b)) => a.cmp(b),
+            (Double(a), Double(b)) => compare_doubles(*a, *b),
+            (Decimal(a, s), Decimal(b, t)) => compare_decimals(*a, *s, *b, *t),
+            (Text(a), Text(b)) => a.as_bytes().cmp(b.as_bytes()),
+            (Timestamp(a), Timestamp(b)) | (Date(a), Date(b)) | (Interval(a), Interval(b)) => a.cmp(b),
+            (List(a), List(b)) => a.cmp(b),
+            _ => self.rank().cmp(&other.rank()),
+        }
+    }
+}
+
+/// Compares two decimals of any scales without overflow.
+pub fn compare_decimals(a: i128, a_scale: u8, b: i128, b_scale: u8) -> Ordering {
+    if a_scale == b_scale {
+        return a.cmp(&b);
+    }
+    let scale = a_scale.max(b_scale);
+    let widen = |v: i128, s: u8| v.checked_mul(10i128.checked_pow(u32::from(scale - s))?);
+    match (widen(a, a_scale), widen(b, b_scale)) {
+        (Some(a), Some(b)) => a.cmp(&b),
+        // Only the one with the smaller scale can overflow, and then it is the larger in size.
+        (None, _) => 0.cmp(&a).reverse(),
+        (_, None) => 0.cmp(&b),
+    }
+}
+
+impl std::hash::Hash for Value {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.rank().hash(state);
+        match self {
+            Value::Null => {}
+            Value::Boolean(v) => v.hash(state),
+            Value::BigInt(v) | Value::Timestamp(v) | Value::Date(v) | Value::Interval(v) => v.hash(state),
+            Value::Double(v) => canonical_double(*v).to_bits().hash(state),
+            Value::Decimal(v, scale) => {
+                // Equal numbers of different scales hash alike.
+                let (mut v, mut scale) = (*v, *scale);
+                while scale > 0 && v % 10 == 0 {
+                    v /= 10;
+                    scale -= 1;
+                }
+                (v, scale).hash(state);
+            }
+            Value::Text(v) => v.as_bytes().hash(state),
+            Value::List(v) => v.hash(state),
+        }
+    }
+}
+
+/// Text of many rows in one buffer: row `i` is `bytes[offsets[i]..offsets[i + 1]]`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TextData {
+    offsets: Vec<u32>,
+    bytes: Vec<u8>,
+}
+
+impl Default for TextData {
+    fn default() -> Self {
+        TextData { offsets: vec![0], bytes: Vec::new() }
+    }
+}
+
+impl TextData {
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.offsets.len() - 1
+    }
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Appends a row.
+    ///
+    /// # Panics
+    /// When the buffer would pass 4 GiB; blocks are far smaller.
+    pub fn push(&mut self, text: &str) {
+        self.bytes.extend_from_slice(text.as_bytes());
+        self.offsets.push(u32::try_from(self.bytes.len()).expect("a text column of one block stays below 4 GiB"));
+    }
+    /// The text of row `row`.
+    #[expect(clippy::indexing_slicing, reason = "rows are the caller's own, bounds are this type's invariant")]
+    pub fn get(&self, row: usize) -> &str {
+        let bytes = &self.bytes[self.offsets[row] as usize..self.offsets[row + 1] as usize];
+        // Only `push` adds bytes, and it takes `&str`; deserialised columns are checked by `str`.
+        std::str::from_utf8(bytes).unwrap_or_default()
+    }
+    /// The bytes of row `row`.
+    #[expect(clippy::indexing_slicing, reason = "rows are the caller's own, bounds are this type's invariant")]
+    pub fn bytes(&self, row: usize) -> &[u8] {
+        &self.bytes[self.offsets[row] as usize..self.offsets[row + 1] as usize]
+    }
+}
+
+impl<S: AsRef<str>> FromIterator<S> for TextData {
+    fn from_iter<I: IntoIterator<Item = S>>(iter: I) -> Self {
+        let mut out = TextData::default();
+        for text in iter {
+            out.push(text.as_ref());
+        }
+        out
+    }
+}
+
+/// The storage of a [`Column`]. Rows that are NULL hold a default value.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum ColumnData {
+    /// `BOOLEAN`.
+    Boolean(Vec<bool>),
+    /// `BIGINT`, `TIMESTAMP` (µs), `DATE` (days), `INTERVAL` (µs).
+    I64(Vec<i64>),
+    /// `DOUBLE`.
+    F64(Vec<f64>),
+    /// `DECIMAL`, unscaled; the scale is in the column's type.
+    I128(Vec<i128>),
+    /// `TEXT`.
+    Text(TextData),
+    /// Lists.
+    List(Vec<Arc<[Value]>>),
+}
+
+/// A column of values of one type.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Column {
+    /// The type of every value.
+    pub dtype: DataType,
+    /// The values.
+    pub data: ColumnData,
+    /// `true` marks a NULL; `None` means that there is none. As long as the column if present.
+    pub nulls: Option<Vec<bool>>,
+}
+
+impl Column {
+    /// An empty column.
+    pub fn new(dtype: DataType) -> Self {
+        let data = match &dtype {
+            DataType::Boolean => ColumnData::Boolean(Vec::new()),
+            DataType::BigInt | DataType::Timestamp | DataType::Date | DataType::Interval => ColumnData::I64(Vec::new()),
+            DataType::Double => ColumnData::F64(Vec::new()),
+            DataType::Decimal { .. } => ColumnData::I128(Vec::new()),
+            DataType::Text => ColumnData::Text(TextData::default()),
+            DataType::List(_) => ColumnData::List(Vec::new()),
+        };
+        Column { dtype, data, nulls: None }
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        match &self.data {
+            ColumnData::Boolean(v) => v.len(),
+            ColumnData::I64(v) => v.len(),
+            ColumnData::F64(v) => v.len(),
+            ColumnData::I128(v) => v.len(),
+            ColumnData::Text(v) => v.len(),
+            ColumnData::List(v) => v.len(),
+        }
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether row `row` is NULL.
+    pub fn is_null(&self, row: usize) -> bool {
+        self.nulls.as_ref().is_some_and(|n| n.get(row).copied().unwrap_or(false))
+    }
+
+    /// The value at `row` (NULL if there is no such row). A decimal carries the type's scale.
+    pub fn value(&self, row: usize) -> Value {
+        if self.is_null(row) || row >= self.len() {
+            return Value::Null;
+        }
+        match (&self.data, &self.dtype) {
+            (ColumnData::Boolean(v), _) => v.get(row).map_or(Value::Null, |x| Value::Boolean(*x)),
+            (ColumnData::I64(v), dtype) => v.get(row).map_or(Value::Null, |x| match dtype {
+                DataType::Timestamp => Value::Timestamp(*x),
+                DataType::Date => Value::Date(*x),
+                DataType::Interval => Value::Interval(*x),
+                _ => Value::BigInt(*x),
+            }),
+            (ColumnData::F64(v), _) => v.get(row).map_or(Value::Null, |x| Value::Double(*x)),
+            (ColumnData::I128(v), dtype) => v.get(row).map_or(Value::Null, |x| {
+                let scale = if let DataType::Decimal { scale, .. } = dtype { *scale } else { 0 };
+                Value::Decimal(*x, scale)
+            }),
+            (ColumnData::Text(v), _) => Value::Text(v.get(row).into()),
+            (ColumnData::List(v), _) => v.get(row).map_or(Value::Null, |x| Value::List(x.clone())),
+        }
+    }
+
+    /// Appends a value of the column's type, or NULL. A value of another type is appended as NULL
+    /// (and caught by a debug assertion): callers convert first.
+    pub fn push(&mut self, value: &Value) {
+        let row = self.len();
+        let mut null = false;
+        match (&mut self.data, value) {
+            (ColumnData::Boolean(v), Value::Boolean(x)) => v.push(*x),
+            (ColumnData::I64(v), Value::BigInt(x) | Value::Timestamp(x) | Value::Date(x) | Value::Interval(x)) => v.push(*x),
+            (ColumnData::F64(v), Value::Double(x)) => v.push(*x),
+            (ColumnData::I128(v), Value::Decimal(x, _)) => v.push(*x),
+            (ColumnData::Text(v), Value::Text(x)) => v.push(x),
+            (ColumnData::List(v), Value::List(x)) => v.push(x.clone()),
+            (data, value) => {
+                debug_assert!(value.is_null(), "{value:?} pushed to a column of {}", self.dtype);
+                null = true;
+                match data {
+                    ColumnData::Boolean(v) => v.push(false),
+                    ColumnData::I64(v) => v.push(0),
+                    ColumnData::F64(v) => v.push(0.0),
+                    ColumnData::I128(v) => v.push(0),
+                    ColumnData::Text(v) => v.push(""),
+                    ColumnData::List(v) => v.push(Arc::from([])),
+                }
+            }
+        }
+        match &mut self.nulls {
+            Some(nulls) => nulls.push(null),
+            None if null => {
+                let mut nulls = vec![false; row];
+                nulls.push(true);
+                self.nulls = Some(nulls);
+            }
+            None => {}
+        }
+    }
+
+    /// The column of the rows named, in that order.
+    #[expect(clippy::indexing_slicing, reason = "rows are the caller's own")]
+    pub fn take(&self, rows: &[u32]) -> Column {
+        fn pick<T: Clone>(v: &[T], rows: &[u32]) -> Vec<T> {
+            #[expect(clippy::indexing_slicing, reason = "rows are the caller's own")]
+            rows.iter().map(|&r| v[r as usize].clone()).collect()
+        }
+        let data = match &self.data {
+            ColumnData::Boolean(v) => ColumnData::Boolean(pick(v, rows)),
+            ColumnData::I64(v) => ColumnData::I64(pick(v, rows)),
+            ColumnData::F64(v) => ColumnData::F64(pick(v, rows)),
+            ColumnData::I128(v) => ColumnData::I128(pick(v, rows)),
+            ColumnData::Text(v) => ColumnData::Text(rows.iter().map(|&r| v.get(r as usize)).collect()),
+            ColumnData::List(v) => ColumnData::List(pick(v, rows)),
+        };
+        let nulls = self.nulls.as_ref().map(|n| rows.iter().map(|&r| n[r as usize]).collect());
+        Column { dtype: self.dtype.clone(), data, nulls }
+    }
+
+    /// A column of `rows` equal values.
+    pub fn constant(dtype: DataType, value: &Value, rows: usize) -> Column {
+        let mut out = Column::new(dtype);
+        for _ in 0..rows {
+            out.push(value);
+        }
+        out
+    }
+}
