@@ -11,5 +11,6 @@ pub mod source;
 pub mod time;
 pub mod types;
 pub mod watermark;
+pub mod window;
 
 pub use error::{Error, ErrorKind, Result};

@@ -67,7 +67,13 @@ impl RecordCounts {
     }
     /// Whether the classes sum to what was read.
     pub fn balances(&self) -> bool {
-        self.read == self.on_time + self.corrected + self.partly_too_late + self.too_late + self.filtered + self.rejected_total()
+        self.read
+            == self.on_time
+                + self.corrected
+                + self.partly_too_late
+                + self.too_late
+                + self.filtered
+                + self.rejected_total()
     }
     /// Adds the counts of `other`.
     pub fn add(&mut self, other: &RecordCounts) {

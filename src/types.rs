@@ -339,7 +339,9 @@ impl Column {
         let mut null = false;
         match (&mut self.data, value) {
             (ColumnData::Boolean(v), Value::Boolean(x)) => v.push(*x),
-            (ColumnData::I64(v), Value::BigInt(x) | Value::Timestamp(x) | Value::Date(x) | Value::Interval(x)) => v.push(*x),
+            (ColumnData::I64(v), Value::BigInt(x) | Value::Timestamp(x) | Value::Date(x) | Value::Interval(x)) => {
+                v.push(*x)
+            }
             (ColumnData::F64(v), Value::Double(x)) => v.push(*x),
             (ColumnData::I128(v), Value::Decimal(x, _)) => v.push(*x),
             (ColumnData::Text(v), Value::Text(x)) => v.push(x),

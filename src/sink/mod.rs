@@ -57,9 +57,6 @@ impl Change {
     /// The documented order of a changelog file: watermark, closings first, window end, window start, group columns, retraction first.
     pub fn compare(&self, other: &Change) -> std::cmp::Ordering {
         let place = |c: &Change| (c.watermark_us, !c.closing, c.window_us.map(|(s, e)| (e, s)));
-        place(self)
-            .cmp(&place(other))
-            .then_with(|| self.group.cmp(&other.group))
-            .then_with(|| self.op.cmp(&other.op))
+        place(self).cmp(&place(other)).then_with(|| self.group.cmp(&other.group)).then_with(|| self.op.cmp(&other.op))
     }
 }
