@@ -2,8 +2,11 @@
 //! them within a declared horizon, and the results are the same bytes for any number of workers.
 
 pub mod aggregate;
+pub mod dataflow;
+pub mod engine;
 pub mod error;
 pub mod expr;
+pub mod lateness;
 pub mod plan;
 pub mod record;
 pub mod sink;

@@ -6,6 +6,8 @@
 //! order (stamps, line numbers, the arrival clock) is added later by [`crate::watermark::blocks`]. What a block holds
 //! depends on the bytes alone, never on who decodes it.
 
+pub mod trace;
+
 use crate::error::Result;
 use crate::record::RejectReason;
 use crate::types::Column;
@@ -69,6 +71,8 @@ pub struct DecodedBlock {
     pub partition_names: Vec<String>,
     /// Rejects of the table, in order.
     pub rejects: Vec<RejectedRecord>,
+    /// The lane's arrival clock is known to have reached this after the block (live sources), beyond its records.
+    pub clock_us: Option<i64>,
 }
 
 /// What a reader has to give.

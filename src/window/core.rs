@@ -216,7 +216,9 @@ impl<T: SliceTable> WindowCore<T> {
         result
     }
 
-    fn forget(&mut self, frontier: Instant) {
+    /// Drops what no change before or at `frontier` or later can need; part of [`WindowCore::advance`], on its own for a core that
+    /// owes nothing.
+    pub fn forget(&mut self, frontier: Instant) {
         let watermark = frontier.0.div_euclid(2);
         self.closed_through = self.closed_through.max(self.assigner.last_closed(watermark));
         // A window may be corrected as long as stamps up to `end + horizon` can come.

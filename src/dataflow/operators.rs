@@ -1,0 +1,265 @@
+//! The operators of a run: windows, changelog, and the gathering of changes in order.
+//!
+//! All three hold one capability, at the least instant they still owe something for, and act when the frontier passes.
+//! What they emit does not depend on how their input was batched; the order within a batch of updates does, and is
+//! settled where changes are gathered.
+
+use crate::sink::{Change, Op};
+use crate::time::Instant;
+use crate::types::Value;
+use crate::engine::ResultRow;
+use crate::window::core::{SliceTable, WindowCore};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use timely::container::CapacityContainerBuilder;
+use timely::dataflow::Stream;
+use timely::dataflow::channels::pact::{Exchange, ParallelizationContract, Pipeline};
+use timely::dataflow::operators::Capability;
+use timely::dataflow::operators::generic::operator::Operator;
+use timely::progress::frontier::MutableAntichain;
+
+/// Up to where changes are final when a run stops without an end of input. Unset: no bound.
+///
+/// Inputs that are closed let the frontier run to the end; windows that were open must not close for it.
+#[derive(Clone, Debug)]
+pub struct Cutoff(Arc<AtomicI64>);
+
+impl Default for Cutoff {
+    fn default() -> Self {
+        Cutoff(Arc::new(AtomicI64::new(i64::MAX)))
+    }
+}
+
+impl Cutoff {
+    /// Sets the bound; every worker works out the same.
+    pub fn set(&self, at: Instant) {
+        self.0.store(at.0, Ordering::SeqCst);
+    }
+    /// Instants below this are complete and may be acted on.
+    fn upto(&self, frontier: &MutableAntichain<Instant>) -> Instant {
+        let reached = frontier.frontier().first().copied().unwrap_or(Instant(i64::MAX));
+        reached.min(Instant(self.0.load(Ordering::SeqCst)))
+    }
+}
+
+/// The capability of an operator that owes something from some instant on.
+struct Owed(Option<Capability<Instant>>);
+
+impl Owed {
+    /// Takes over the capability of a message if nothing earlier is owed yet.
+    fn take(&mut self, message: &timely::dataflow::operators::InputCapability<Instant>) {
+        let Some(least) = message.least() else { return };
+        if self.0.as_ref().is_none_or(|held| held.time() > least) {
+            self.0 = message.retain_least(0);
+        }
+    }
+    /// Lets go of everything before `next`, or of all.
+    fn settle(&mut self, next: Option<Instant>, ended: bool) {
+        match next {
+            Some(next) if !ended => {
+                if let Some(held) = &mut self.0 {
+                    if *held.time() < next {
+                        held.downgrade(&next);
+                    }
+                }
+            }
+            _ => self.0 = None,
+        }
+    }
+}
+
+/// Windows of one query: absorbs messages as they come, publishes when the frontier passes.
+///
+/// `absorb` adds one message (sent at the instant given) to the core; `publish` advances the core and gives its updates.
+pub fn windows<'scope, M, T, R, P, A, F>(
+    stream: Stream<'scope, Instant, Vec<M>>,
+    pact: P,
+    mut core: WindowCore<T>,
+    cutoff: Cutoff,
+    mut absorb: A,
+    mut publish: F,
+) -> Stream<'scope, Instant, Vec<(R, Instant, isize)>>
+where
+    M: Clone + 'static,
+    T: SliceTable + 'static,
+    R: Clone + 'static,
+    P: ParallelizationContract<Instant, Vec<M>>,
+    A: FnMut(&mut WindowCore<T>, M, Instant) + 'static,
+    F: FnMut(&mut WindowCore<T>, Instant, &mut dyn FnMut((R, Instant, isize))) + 'static,
+{
+    stream.unary_frontier::<CapacityContainerBuilder<Vec<_>>, _, _, _>(pact, "Windows", move |_capability, _info| {
+        let mut owed = Owed(None);
+        move |(input, frontier), output| {
+            input.for_each(|capability, data| {
+                owed.take(&capability);
+                let at = capability.least().copied().unwrap_or(Instant(i64::MAX));
+                for message in data.drain(..) {
+                    absorb(&mut core, message, at);
+                }
+            });
+            let upto = cutoff.upto(frontier);
+            if let Some(capability) = owed.0.as_ref().filter(|c| *c.time() < upto) {
+                let mut session = output.session(capability);
+                publish(&mut core, upto, &mut |update| session.give(update));
+            } else {
+                core.forget(upto);
+            }
+            owed.settle(core.next_instant(), frontier.is_empty());
+        }
+    })
+}
+
+/// A change on its way to the writer, or why the run cannot go on.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Published {
+    /// The change.
+    pub change: Change,
+    /// Set if its row cannot be published.
+    pub error: Option<Box<str>>,
+}
+
+type Key = (Option<(i64, i64)>, Box<[Value]>);
+
+/// Revisions of the windows and keys that were corrected; only those, until they can change no more.
+#[derive(Debug, Default)]
+struct Revisions {
+    by_end: BTreeMap<i64, HashMap<Key, u64>>,
+}
+
+impl Revisions {
+    fn get(&self, key: &Key) -> Option<u64> {
+        self.by_end.get(&end_of(key))?.get(key).copied()
+    }
+    fn set(&mut self, key: &Key, revision: u64) {
+        self.by_end.entry(end_of(key)).or_default().insert(key.clone(), revision);
+    }
+    fn forget(&mut self, before_end_us: i64) {
+        self.by_end = self.by_end.split_off(&before_end_us);
+    }
+}
+
+fn end_of(key: &Key) -> i64 {
+    key.0.map_or(i64::MAX, |(_, end)| end)
+}
+
+/// The changes of one instant, from the updates of the collection of results.
+fn changes_of(instant: Instant, updates: Vec<(ResultRow, isize)>, revisions: &mut Revisions, out: &mut Vec<Published>) {
+    let (watermark_us, closing) = instant.time();
+    let change = |op, revision, row: ResultRow| {
+        let (values, error) = match row.values {
+            Ok(values) => (values, None),
+            Err(error) => (Box::default(), Some(error)),
+        };
+        let (window_us, group, late_count) = (row.window_us, row.group, row.late_count);
+        Published { change: Change { op, watermark_us, closing, revision, late_count, window_us, group, values }, error }
+    };
+    if closing || updates.iter().all(|(row, diff)| row.window_us.is_none() && *diff == 1) {
+        out.extend(updates.into_iter().filter(|(_, diff)| *diff > 0).map(|(row, _)| change(Op::Insert, 0, row)));
+        return;
+    }
+    let mut by_key: BTreeMap<Key, (Option<ResultRow>, Option<ResultRow>)> = BTreeMap::new();
+    for (row, diff) in updates {
+        let entry = by_key.entry((row.window_us, row.group.clone())).or_default();
+        if diff < 0 { entry.0 = Some(row) } else { entry.1 = Some(row) }
+    }
+    for (key, (before, after)) in by_key {
+        let known = revisions.get(&key);
+        match (before, after) {
+            (Some(before), Some(after)) => {
+                if before != after {
+                    let revision = known.unwrap_or(0);
+                    revisions.set(&key, revision + 1);
+                    out.push(change(Op::UpdateBefore, revision, before));
+                    out.push(change(Op::UpdateAfter, revision + 1, after));
+                }
+            }
+            (Some(before), None) => {
+                let revision = known.unwrap_or(0);
+                revisions.set(&key, revision);
+                out.push(change(Op::Delete, revision, before));
+            }
+            (None, Some(after)) => {
+                let revision = known.map_or(0, |r| r + 1);
+                revisions.set(&key, revision);
+                out.push(change(Op::Insert, revision, after));
+            }
+            (None, None) => {}
+        }
+    }
+}
+
+/// The changelog of a collection of results: what each instant's updates mean for each window and key.
+pub fn changelog<'scope>(
+    stream: Stream<'scope, Instant, Vec<(ResultRow, Instant, isize)>>,
+    horizon_us: Option<i64>,
+    cutoff: Cutoff,
+) -> Stream<'scope, Instant, Vec<Published>> {
+    stream.unary_frontier::<CapacityContainerBuilder<Vec<_>>, _, _, _>(Pipeline, "Changelog", move |_capability, _info| {
+        let mut owed = Owed(None);
+        let mut waiting: BTreeMap<Instant, Vec<(ResultRow, isize)>> = BTreeMap::new();
+        let mut revisions = Revisions::default();
+        move |(input, frontier), output| {
+            input.for_each(|capability, data| {
+                owed.take(&capability);
+                for (row, at, diff) in data.drain(..) {
+                    waiting.entry(at).or_default().push((row, diff));
+                }
+            });
+            let upto = cutoff.upto(frontier);
+            if let Some(capability) = owed.0.as_ref().filter(|c| *c.time() < upto) {
+                let mut session = output.session(capability);
+                let mut changes = Vec::new();
+                while let Some(entry) = waiting.first_entry().filter(|e| *e.key() < upto) {
+                    let (at, updates) = entry.remove_entry();
+                    changes_of(at, updates, &mut revisions, &mut changes);
+                    changes.drain(..).for_each(|change| session.give(change));
+                }
+            }
+            revisions.forget((upto.0.div_euclid(2)).saturating_sub(horizon_us.unwrap_or(0)).saturating_sub(1));
+            owed.settle(waiting.keys().next().copied(), frontier.is_empty());
+        }
+    })
+}
+
+/// Changes that are complete, in order, as the writer takes them.
+#[derive(Debug, Default)]
+pub struct Gathered {
+    /// One entry a watermark step: its changes, sorted.
+    pub steps: Vec<Vec<Published>>,
+    /// Everything before this instant is in `steps` or was before.
+    pub upto: Option<Instant>,
+    /// Whether nothing more will come.
+    pub ended: bool,
+}
+
+/// Brings all changes to worker 0 and lays them down in the documented order.
+pub fn gather<'scope>(stream: Stream<'scope, Instant, Vec<Published>>, cutoff: Cutoff) -> Rc<RefCell<Gathered>> {
+    let gathered = Rc::new(RefCell::new(Gathered::default()));
+    let shared = Rc::clone(&gathered);
+    let to_writer = Exchange::new(|_: &Published| 0);
+    stream.unary_frontier::<CapacityContainerBuilder<Vec<()>>, _, _, _>(to_writer, "Gather", move |_capability, _info| {
+        let mut waiting: BTreeMap<Instant, Vec<Published>> = BTreeMap::new();
+        move |(input, frontier), _output| {
+            input.for_each(|_capability, data| {
+                for published in data.drain(..) {
+                    let (t, closing) = (published.change.watermark_us, published.change.closing);
+                    let at = if closing { Instant::closing(t) } else { Instant::of_stamp(t) };
+                    waiting.entry(at).or_default().push(published);
+                }
+            });
+            let upto = cutoff.upto(frontier);
+            let mut gathered = shared.borrow_mut();
+            while let Some(entry) = waiting.first_entry().filter(|e| *e.key() < upto) {
+                let mut step = entry.remove();
+                step.sort_unstable_by(|a, b| a.change.compare(&b.change));
+                gathered.steps.push(step);
+            }
+            gathered.upto = Some(upto);
+            gathered.ended = frontier.is_empty();
+        }
+    });
+    gathered
+}

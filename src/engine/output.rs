@@ -1,0 +1,98 @@
+//! What a run gives to whoever started it. Called on one thread, in a fixed order.
+
+use super::ingest::TooLate;
+use crate::error::Result;
+use crate::record::{Ledger, RejectReason};
+use crate::sink::Change;
+use serde::{Deserialize, Serialize};
+
+/// Whether to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// Go on.
+    Continue,
+    /// Nobody listens any more (a closed pipe): end quietly.
+    Stop,
+}
+
+/// A reject of a table, or of one of its views.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reject {
+    /// The view that rejects it; `None`: the table does.
+    pub view: Option<u32>,
+    /// Order of the partition; `None`: unknown (the record could not be read).
+    pub partition: Option<u32>,
+    /// Lane of the source.
+    pub lane: u32,
+    /// Index of the file within the lane.
+    pub file: u32,
+    /// Line in the file, from 1.
+    pub line: u64,
+    /// Position in the partition or trace, from 1.
+    pub position: u64,
+    /// Why.
+    pub reason: RejectReason,
+    /// What was expected and found.
+    pub detail: String,
+    /// The record's bytes.
+    pub raw: Vec<u8>,
+}
+
+/// The end of a run, as seen by the outputs.
+#[derive(Clone, Debug, Default)]
+pub struct Ending {
+    /// Whether the whole input was read.
+    pub complete: bool,
+    /// Ledger of each view.
+    pub ledgers: Vec<Ledger>,
+    /// Of each table.
+    pub tables: Vec<TableEnding>,
+}
+
+/// The end of one table.
+#[derive(Clone, Debug, Default)]
+pub struct TableEnding {
+    /// Names of the partitions, in partition order.
+    pub partitions: Vec<String>,
+    /// Watermark of each partition, µs.
+    pub partition_watermarks_us: Vec<i64>,
+    /// Watermark of the source at the end of reading, µs.
+    pub watermark_us: i64,
+    /// Greatest event time read, µs.
+    pub newest_event_us: Option<i64>,
+    /// Partition that holds the watermark back.
+    pub holder: Option<usize>,
+    /// Input bytes read.
+    pub bytes: u64,
+    /// Records read.
+    pub records: u64,
+}
+
+/// Takes the results of a run.
+pub trait RunOutput {
+    /// The changes of one watermark step of a view, sorted in the documented order.
+    ///
+    /// # Errors
+    /// When they cannot be written; ends the run.
+    fn changes(&mut self, view: usize, step: Vec<Change>) -> Result<Flow>;
+    /// No change of the view at a watermark below this can come any more.
+    ///
+    /// # Errors
+    /// When what became final cannot be written.
+    fn advance(&mut self, view: usize, watermark_us: i64) -> Result<()>;
+    /// Dropped contributions of one block, ordered by (position, window end).
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    fn too_late(&mut self, view: usize, rows: Vec<TooLate>) -> Result<()>;
+    /// Rejects of one block, ordered by position.
+    ///
+    /// # Errors
+    /// When they cannot be written, or the table has `on_error = 'fail'`.
+    fn rejects(&mut self, table: usize, rejects: Vec<Reject>) -> Result<()>;
+    /// The run is over: everything was given.
+    ///
+    /// # Errors
+    /// When outputs cannot be completed.
+    fn finish(&mut self, ending: Ending) -> Result<()>;
+}

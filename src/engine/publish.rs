@@ -1,0 +1,156 @@
+//! From tables to published rows: lower the states, evaluate `HAVING` and the select list, and say what changed.
+
+use crate::aggregate::table::{Lowered, Table};
+use crate::engine::ResultRow;
+use crate::expr::Expr;
+use crate::expr::eval::evaluate_lenient;
+use crate::plan::WindowedPlan;
+use crate::time::Instant;
+use crate::types::{Column, ColumnData, DataType, Value};
+use crate::window::core::{Changes, SliceTable};
+use std::collections::BTreeMap;
+
+impl SliceTable for Table {
+    fn empty(&self) -> Self {
+        Table::new(self.spec().clone())
+    }
+    fn is_empty(&self) -> bool {
+        Table::is_empty(self)
+    }
+    fn keys(&self) -> usize {
+        self.len()
+    }
+    fn merge(&mut self, other: &Self) {
+        Table::merge(self, other);
+    }
+    fn merge_matching(&mut self, other: &Self, keys: &Self) {
+        Table::merge_matching(self, other, keys);
+    }
+}
+
+/// Makes published rows of one view.
+#[derive(Clone, Debug)]
+pub struct Publisher {
+    having: Option<Expr>,
+    select: Vec<Expr>,
+    groups: usize,
+    aggregates: usize,
+    /// Index of the `count(*)` by which late records are counted.
+    count: usize,
+}
+
+/// An update of the collection of results.
+pub type Update = (ResultRow, Instant, isize);
+
+impl Publisher {
+    /// For a view; `count` as given by [`crate::engine::ingest::table_spec`].
+    pub fn new(plan: &WindowedPlan, count: usize) -> Self {
+        Publisher {
+            having: plan.having.clone(),
+            select: plan.select.clone(),
+            groups: plan.group.len(),
+            aggregates: plan.aggregates.len(),
+            count,
+        }
+    }
+
+    /// Rows of one window; a group that `HAVING` removes has none.
+    fn rows(&self, window_us: (i64, i64), lowered: &Lowered) -> Vec<Option<ResultRow>> {
+        let len = lowered.values.first().map_or(0, Column::len);
+        let bound = |t: i64| Column::constant(DataType::Timestamp, &Value::Timestamp(t), len);
+        let (start, end) = (bound(window_us.0), bound(window_us.1));
+        let mut input: Vec<&Column> = lowered.keys.iter().collect();
+        input.extend([&start, &end]);
+        input.extend(lowered.values.iter().take(self.aggregates));
+        let mut errors: BTreeMap<u32, String> = BTreeMap::new();
+        for (row, aggregate, message) in &lowered.errors {
+            if *aggregate < self.aggregates {
+                errors.entry(*row).or_insert_with(|| message.clone());
+            }
+        }
+        let mut eval = |expr: &Expr| {
+            let result = evaluate_lenient(expr, &input, len);
+            for (row, message) in result.errors {
+                errors.entry(row).or_insert(message);
+            }
+            result.column
+        };
+        let keep = self.having.as_ref().map(&mut eval);
+        let select: Vec<_> = self.select.iter().map(&mut eval).collect();
+        let passes = |row: usize| match &keep {
+            None => true,
+            Some(column) => {
+                matches!(&column.data, ColumnData::Boolean(v) if v.get(row).copied().unwrap_or(false)) && !column.is_null(row)
+            }
+        };
+        let row = |row: usize| {
+            let error = errors.get(&(row as u32));
+            (error.is_some() || passes(row)).then(|| ResultRow {
+                window_us: Some(window_us),
+                group: lowered.keys.iter().take(self.groups).map(|c| c.value(row)).collect(),
+                late_count: 0,
+                values: match error {
+                    Some(message) => Err(message.as_str().into()),
+                    None => Ok(select.iter().map(|c| c.value(row)).collect()),
+                },
+            })
+        };
+        (0..len).map(row).collect()
+    }
+
+    /// Late records by group.
+    fn late_counts(&self, table: &Table) -> BTreeMap<Box<[Value]>, u64> {
+        let lowered = table.lower();
+        let Some(counts) = lowered.values.get(self.count) else { return BTreeMap::new() };
+        let count = |row| match counts.value(row) {
+            Value::BigInt(n) => u64::try_from(n).unwrap_or(0),
+            _ => 0,
+        };
+        (0..counts.len()).map(|row| (lowered.keys.iter().map(|c| c.value(row)).collect(), count(row))).collect()
+    }
+}
+
+/// Collects the updates that a [`crate::window::core::WindowCore`] makes.
+pub struct Collector<'a, F: FnMut(Update)> {
+    publisher: &'a Publisher,
+    give: F,
+    /// (key, window) results published on closing.
+    pub closed: u64,
+    /// Changes of published results.
+    pub corrections: u64,
+}
+
+impl<'a, F: FnMut(Update)> Collector<'a, F> {
+    /// Passes every update to `give`.
+    pub fn new(publisher: &'a Publisher, give: F) -> Self {
+        Collector { publisher, give, closed: 0, corrections: 0 }
+    }
+}
+
+impl<F: FnMut(Update)> Changes<Table> for Collector<'_, F> {
+    fn closed(&mut self, instant: Instant, window_us: (i64, i64), result: &Table) {
+        for row in self.publisher.rows(window_us, &result.lower()).into_iter().flatten() {
+            self.closed += 1;
+            (self.give)((row, instant, 1));
+        }
+    }
+
+    fn corrected(
+        &mut self,
+        instant: Instant,
+        window_us: (i64, i64),
+        before: &Table,
+        after: &Table,
+        late_before: &Table,
+        late_after: &Table,
+    ) {
+        for (table, late, diff) in [(before, late_before, -1), (after, late_after, 1)] {
+            let counts = self.publisher.late_counts(late);
+            for mut row in self.publisher.rows(window_us, &table.lower()).into_iter().flatten() {
+                row.late_count = counts.get(&row.group).copied().unwrap_or(0);
+                self.corrections += u64::from(diff == 1);
+                (self.give)((row, instant, diff));
+            }
+        }
+    }
+}
