@@ -1,1 +1,5 @@
-fn main() {}
+//! The `slackwater` command: parse, run, exit code.
+
+fn main() -> std::process::ExitCode {
+    slackwater::cli::main()
+}

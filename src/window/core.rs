@@ -241,3 +241,7 @@ impl<T: SliceTable> WindowCore<T> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "core_tests.rs"]
+mod tests;

@@ -1,0 +1,63 @@
+//! Invariants that can be read off the sources (see ARCHITECTURE.md).
+
+use std::path::{Path, PathBuf};
+
+fn sources(dir: &Path, out: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(dir).expect("the source tree is readable") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            sources(&path, out);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            out.push(path);
+        }
+    }
+}
+
+/// Lines of code (comments aside) under `src` that contain one of `words`, outside `allowed` folders or files.
+fn offenders(words: &[&str], allowed: &[&str]) -> Vec<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    sources(&root, &mut files);
+    let mut found = Vec::new();
+    for file in files {
+        let name = file.strip_prefix(&root).expect("below src").to_string_lossy().replace('\\', "/");
+        if allowed.iter().any(|a| name.starts_with(a)) || name.ends_with("tests.rs") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&file).expect("source text");
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        for (number, line) in code.lines().enumerate() {
+            let line = line.split("//").next().unwrap_or_default();
+            if words.iter().any(|w| line.contains(w)) {
+                found.push(format!("{name}:{}: {}", number + 1, line.trim()));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn only_dataflow_names_timely_and_differential() {
+    assert_eq!(offenders(&["timely::", "differential_dataflow"], &["dataflow/"]), Vec::<String>::new());
+}
+
+#[test]
+fn only_the_command_line_reads_a_clock() {
+    assert_eq!(offenders(&["Instant::now", "SystemTime"], &["cli/"]), Vec::<String>::new());
+}
+
+#[test]
+fn the_pure_layers_do_no_io() {
+    let impure = ["cli/", "source/", "sink/", "dataflow/", "verify/", "main.rs"];
+    assert_eq!(offenders(&["std::fs", "std::io", "std::net", "std::thread", "std::env"], &impure), Vec::<String>::new());
+}
+
+#[test]
+fn only_the_command_line_prints() {
+    assert_eq!(offenders(&["println!", "print!(", "eprint!(", "dbg!("], &["cli/"]), Vec::<String>::new());
+}
+
+#[test]
+fn nothing_is_left_undone() {
+    assert_eq!(offenders(&["todo!(", "unimplemented!("], &[]), Vec::<String>::new());
+}
