@@ -4,6 +4,7 @@
 pub mod aggregate;
 pub mod dataflow;
 pub mod engine;
+pub mod cli;
 pub mod error;
 pub mod expr;
 pub mod lateness;

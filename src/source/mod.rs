@@ -7,6 +7,7 @@
 //! depends on the bytes alone, never on who decodes it.
 
 pub mod trace;
+pub mod generator;
 
 use crate::error::Result;
 use crate::record::RejectReason;
