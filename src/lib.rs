@@ -2,6 +2,7 @@
 //! them within a declared horizon, and the results are the same bytes for any number of workers.
 
 pub mod aggregate;
+pub mod cli;
 pub mod error;
 pub mod expr;
 pub mod plan;
