@@ -141,7 +141,7 @@ pub fn run(args: GenArgs) -> Result<()> {
             return Err(Error::usage("several partitions need a file each, and standard output is one")
                 .with_hint("add --out PATH, or --partition-column for one stream of all partitions"));
         }
-        let out = io::stdout().lock();
+        let out = io::stdout();
         let written = write_stream(OrderStream::new(&plan, None), format, with_partition, out);
         return match written {
             Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -461,5 +461,123 @@ fn write_parquet<W: Write + Send>(mut stream: OrderStream, with_partition: bool,
             columns.push(Arc::new(StringArray::from_iter_values(orders.iter().map(|o| o.partition.to_string()))));
         }
         writer.write(&RecordBatch::try_new(Arc::clone(&schema), columns).map_err(io::Error::other)?)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use std::io::Read;
+
+    #[derive(clap::Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: GenArgs,
+    }
+
+    fn small(out: &Path) -> GenArgs {
+        GenArgs { rows: 1_000, partitions: 2, out: Some(out.to_path_buf()), ..GenArgs::default() }
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut names: Vec<_> = std::fs::read_dir(folder)
+            .expect("folder")
+            .map(|entry| entry.expect("entry").file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn defaults_of_the_command_line_are_those_of_the_generator() {
+        let args = Cli::parse_from(["gen"]).args;
+        assert_eq!(args.plan(), default_plan());
+        assert_eq!(GenArgs::default().plan(), default_plan());
+        let args = Cli::parse_from(["gen", "--delay-mean", "250ms", "--start", "1969-12-31T23:00:00Z"]).args;
+        assert_eq!((args.delay_mean, args.start), (250_000, -3_600_000_000));
+        assert!(Cli::try_parse_from(["gen", "--late-max=-1s"]).is_err());
+    }
+
+    #[test]
+    fn lines_are_as_documented() {
+        let order = Order {
+            order_id: 7,
+            customer_id: 42,
+            amount_cents: 1_205,
+            event_time_us: 1_767_225_600_000_000,
+            arrival_time_us: 1_767_225_601_009_000,
+            partition: 3,
+        };
+        let mut fields =
+            Fields { digits: itoa::Buffer::new(), event: ClockText::default(), arrival: ClockText::default() };
+        let mut out = Vec::new();
+        json_line(&order, false, &mut fields, &mut out);
+        json_line(&order, true, &mut fields, &mut out);
+        csv_line(&order, true, &mut fields, &mut out);
+        assert_eq!(
+            String::from_utf8(out).expect("text"),
+            "{\"order_id\":7,\"customer_id\":42,\"amount\":12.05,\"event_time\":\"2026-01-01T00:00:00.000Z\",\"arrival_time\":\"2026-01-01T00:00:01.009Z\"}\n\
+             {\"order_id\":7,\"customer_id\":42,\"amount\":12.05,\"event_time\":\"2026-01-01T00:00:00.000Z\",\"arrival_time\":\"2026-01-01T00:00:01.009Z\",\"partition\":\"3\"}\n\
+             7,42,12.05,2026-01-01T00:00:00.000Z,2026-01-01T00:00:01.009Z,3\n"
+        );
+    }
+
+    #[test]
+    fn partitions_are_files_or_a_column() {
+        let folder = tempfile::tempdir().expect("folder");
+        run(small(&folder.path().join("new/orders.csv"))).expect("written");
+        assert_eq!(names(&folder.path().join("new")), ["orders-0.csv", "orders-1.csv"]);
+        let file = |n: u32| std::fs::read_to_string(folder.path().join(format!("new/orders-{n}.csv"))).expect("text");
+        let stream = OrderStream::new(&small(Path::new("-")).plan(), Some(1));
+        assert_eq!(file(1).lines().count(), 1 + stream.count());
+        let one = folder.path().join("one.csv");
+        run(GenArgs { partition_column: true, ..small(&one) }).expect("written");
+        let text = std::fs::read_to_string(one).expect("text");
+        let mut merged: Vec<_> = text.lines().skip(1).filter_map(|l| l.strip_suffix(",1")).collect();
+        merged.insert(0, "order_id,customer_id,amount,event_time,arrival_time");
+        assert_eq!(merged, file(1).lines().collect::<Vec<_>>());
+        assert!(run(GenArgs { out: None, ..small(&folder.path().join("x")) }).is_err());
+    }
+
+    #[test]
+    fn suffixes_compress() {
+        let folder = tempfile::tempdir().expect("folder");
+        let read = |name: &str| {
+            let path = folder.path().join(name);
+            run(GenArgs { partitions: 1, ..small(&path) }).expect("written");
+            std::fs::read(path).expect("bytes")
+        };
+        let plain = read("a.ndjson");
+        let mut unpacked = Vec::new();
+        flate2::read::GzDecoder::new(&*read("a.ndjson.gz")).read_to_end(&mut unpacked).expect("gzip");
+        assert_eq!(unpacked, plain);
+        assert_eq!(zstd::decode_all(&*read("a.json.zst")).expect("zstd"), plain);
+        assert_eq!(names(folder.path()), ["a.json.zst", "a.ndjson", "a.ndjson.gz"]);
+        assert_eq!(Name::of(Path::new("a.csv.gz")).numbered(Path::new("d/a.csv.gz"), 4), Path::new("d/a-4.csv.gz"));
+        assert_eq!(Name::of(Path::new("orders")).numbered(Path::new("orders"), 0), Path::new("orders-0"));
+    }
+
+    #[test]
+    fn a_failed_run_leaves_nothing() {
+        let folder = tempfile::tempdir().expect("folder");
+        std::fs::create_dir(folder.path().join("taken-1.ndjson")).expect("folder");
+        let error = run(small(&folder.path().join("taken.ndjson"))).expect_err("one output is a directory");
+        assert!(error.to_string().contains("taken-1.ndjson"), "{error}");
+        assert_eq!(names(folder.path()), ["taken-1.ndjson"]);
+    }
+
+    #[cfg(feature = "parquet")]
+    #[test]
+    fn parquet_holds_every_row() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("orders.parquet");
+        run(GenArgs { partition_column: true, ..small(&path) }).expect("written");
+        let file = std::fs::File::open(path).expect("file");
+        let reader = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(file)
+            .and_then(|builder| builder.build())
+            .expect("parquet");
+        let rows: usize = reader.map(|batch| batch.expect("batch").num_rows()).sum();
+        assert_eq!(rows, 1_000);
     }
 }

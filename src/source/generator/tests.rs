@@ -1,0 +1,212 @@
+use super::*;
+use crate::plan::{ColumnPlan, LateRecords, LatenessScope, OnError, SourcePlan};
+
+fn plan() -> GeneratorPlan {
+    GeneratorPlan { rows: 50_000, partitions: 3, late_share: 0.05, ..default_plan() }
+}
+
+fn table(names: &[(&str, DataType)], partition: Option<&str>) -> TablePlan {
+    let index = |name: &str| names.iter().position(|n| n.0 == name);
+    TablePlan {
+        name: "orders".into(),
+        columns: names
+            .iter()
+            .map(|(name, dtype)| ColumnPlan {
+                name: name.to_string(),
+                path: vec![name.to_string()],
+                dtype: dtype.clone(),
+            })
+            .collect(),
+        event_time: index("event_time"),
+        watermark: None,
+        delay_us: Some(0),
+        arrival_time: index("arrival_time"),
+        partition: partition.and_then(index),
+        partitions: vec![],
+        scope: LatenessScope::Source,
+        idle_timeout_us: None,
+        granularity_us: 1,
+        tick_us: 1_000_000,
+        max_future_us: None,
+        late_records: LateRecords::Window,
+        on_error: OnError::Reject,
+        rejects: None,
+        time_unit_us: 1_000,
+        source: SourcePlan::Generator(plan()),
+    }
+}
+
+fn read(source: &dyn Source, lane: usize) -> Vec<DecodedBlock> {
+    let mut reader = source.open(lane, 0, 1);
+    let mut blocks = Vec::new();
+    while let Next::Block(block) = reader.next_block().expect("no I/O") {
+        blocks.push(*block);
+    }
+    blocks
+}
+
+#[test]
+fn the_merged_stream_is_every_record_sorted_by_arrival() {
+    for plan in [plan(), GeneratorPlan { silent_every_us: 500_000, silent_for_us: 700_000, ..plan() }] {
+        let orders = Orders::new(&plan);
+        let mut expected: Vec<_> = (0..plan.rows).map(|i| (orders.arrival_us(i, orders.partition_of(i)), i)).collect();
+        expected.sort_unstable();
+        let found: Vec<_> = OrderStream::new(&plan, None).map(|o| (o.arrival_time_us, o.order_id)).collect();
+        assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn partitions_together_are_the_merged_stream() {
+    for partitions in [1, 2, 3, 7, 1000] {
+        let plan = GeneratorPlan { partitions, rows: 20_011, ..plan() };
+        let mut parts: Vec<Order> = (0..partitions).flat_map(|p| OrderStream::new(&plan, Some(p))).collect();
+        parts.sort_by_key(|o| (o.arrival_time_us, o.order_id));
+        assert_eq!(parts, OrderStream::new(&plan, None).collect::<Vec<_>>(), "{partitions} partitions");
+    }
+}
+
+#[test]
+fn disorder_is_as_asked() {
+    let plan = GeneratorPlan { rows: 200_000, late_share: 0.02, keys: 50, ..default_plan() };
+    let mut late = 0;
+    let mut delay_us = 0.0;
+    let mut seen = vec![0u32; 50];
+    for order in OrderStream::new(&plan, None) {
+        let delay = order.arrival_time_us - order.event_time_us;
+        assert!(delay >= 0);
+        assert!((AMOUNT_CENTS.0..=AMOUNT_CENTS.1).contains(&order.amount_cents));
+        seen[order.customer_id as usize] += 1;
+        // An exponential delay passes 40 s with probability e^-20.
+        if delay > 40_000_000 {
+            late += 1;
+        } else {
+            delay_us += delay as f64;
+        }
+    }
+    let late_share = f64::from(late) / 200_000.0 / (80.0 / 120.0);
+    assert!((late_share - 0.02).abs() < 0.002, "{late_share}");
+    let mean_s = delay_us / 200_000.0 / 1e6;
+    // 2 s · 0.98 + 20 s · (0.02 / 3)
+    assert!((mean_s - 2.093).abs() < 0.05, "{mean_s}");
+    assert!(seen.iter().all(|&n| n > 3_500 && n < 4_500), "{seen:?}");
+}
+
+#[test]
+fn nothing_arrives_in_a_silent_spell() {
+    for silent_for_us in [200_000, 900_000, 5_000_000] {
+        let plan = GeneratorPlan { silent_every_us: 500_000, silent_for_us, ..plan() };
+        let longest_us = 1_500_000 * 15 / 16;
+        for partition in 0..3u32 {
+            let mut rows = 0;
+            let mut last_us = i64::MIN;
+            for order in OrderStream::new(&plan, Some(partition)) {
+                rows += 1;
+                assert!(order.arrival_time_us >= last_us);
+                last_us = order.arrival_time_us;
+                // Times are floored to milliseconds, and spells are whole milliseconds.
+                let since = order.arrival_time_us - plan.start_us - 500_000 * (i64::from(partition) + 1);
+                let into = since.rem_euclid(1_500_000);
+                assert!(since < 0 || into >= silent_for_us.min(longest_us) / 1_000 * 1_000, "{order:?}");
+            }
+            assert!(rows == 16_666 || rows == 16_667, "{rows}");
+        }
+    }
+}
+
+#[test]
+fn bytes_are_pinned() {
+    let mut hash = 0u64;
+    for o in OrderStream::new(&plan(), None) {
+        for word in [o.order_id, o.customer_id, o.amount_cents, o.event_time_us as u64, o.arrival_time_us as u64] {
+            hash = mix(hash ^ word);
+        }
+        hash = mix(hash ^ u64::from(o.partition));
+    }
+    assert_eq!(
+        hash, 14_999_057_275_402_041_543,
+        "the generated stream has changed: recorded files and expected answers change with it"
+    );
+}
+
+#[test]
+fn blocks_hold_the_stream() {
+    let names = columns();
+    for by_column in [false, true] {
+        let table = table(&names, by_column.then_some("partition"));
+        check_table(&table).expect("the generator's own columns");
+        let source = open(&plan(), &table, &(0..6).collect());
+        assert_eq!(source.lanes().len(), if by_column { 1 } else { 3 });
+        for lane in 0..source.lanes().len() {
+            let mut stream = OrderStream::new(&plan(), (!by_column).then_some(lane as u32));
+            let blocks = read(&*source, lane);
+            assert!(blocks.len() > 1);
+            for (index, block) in blocks.iter().enumerate() {
+                assert_eq!((block.index, block.last), (index as u64, index + 1 == blocks.len()));
+                assert_eq!(block.starts_file, index == 0);
+                for row in 0..block.rows {
+                    let order = stream.next().expect("as many rows as the stream");
+                    let value = |c: usize| block.columns[c].as_ref().expect("asked for").value(row);
+                    assert_eq!(value(0), crate::types::Value::BigInt(order.order_id as i64));
+                    assert_eq!(value(1), crate::types::Value::BigInt(order.customer_id as i64));
+                    assert_eq!(value(2), crate::types::Value::Decimal(order.amount_cents as i128, 2));
+                    assert_eq!(value(3), crate::types::Value::Timestamp(order.event_time_us));
+                    assert_eq!(value(4), crate::types::Value::Timestamp(order.arrival_time_us));
+                    assert_eq!(value(5), crate::types::Value::Text(order.partition.to_string().into()));
+                    assert_eq!(block.event_time_us[row], order.event_time_us);
+                    assert_eq!(block.arrived_us.as_ref().map(|a| a[row]), Some(order.arrival_time_us));
+                    let name = block.partition.as_ref().map(|p| &block.partition_names[p[row] as usize]);
+                    assert_eq!(name, by_column.then(|| order.partition.to_string()).as_ref());
+                }
+            }
+            assert_eq!(stream.next(), None);
+        }
+    }
+}
+
+#[test]
+fn only_wanted_columns_are_built_and_types_are_converted() {
+    let names = [
+        ("order_id", DataType::Text),
+        ("amount", DataType::Decimal { precision: 10, scale: 4 }),
+        ("customer_id", DataType::BigInt),
+        ("event_time", DataType::Timestamp),
+    ];
+    let table = table(&names, None);
+    check_table(&table).expect("all fit");
+    let source = open(&GeneratorPlan { partitions: 1, ..plan() }, &table, &BTreeSet::from([0, 1]));
+    let block = &read(&*source, 0)[0];
+    assert!(block.columns[2].is_none() && block.columns[3].is_none() && block.arrived_us.is_none());
+    let order = OrderStream::new(&GeneratorPlan { partitions: 1, ..plan() }, Some(0)).next().expect("a record");
+    let value = |c: usize| block.columns[c].as_ref().expect("asked for").value(0);
+    assert_eq!(value(0), crate::types::Value::Text(order.order_id.to_string().into()));
+    assert_eq!(value(1), crate::types::Value::Decimal(order.amount_cents as i128 * 100, 4));
+}
+
+#[test]
+fn an_empty_lane_still_ends() {
+    let source = open(&GeneratorPlan { rows: 1, ..plan() }, &table(&columns(), None), &BTreeSet::new());
+    let rows: Vec<_> = (0..3).map(|lane| read(&*source, lane)).map(|b| (b.len(), b[0].rows, b[0].last)).collect();
+    assert_eq!(rows.iter().map(|r| r.1).sum::<usize>(), 1);
+    assert!(rows.iter().all(|r| r.0 == 1 && r.2), "{rows:?}");
+}
+
+#[test]
+fn settings_and_tables_are_checked() {
+    for (bad, word) in [
+        (GeneratorPlan { rate: 0.0, ..plan() }, "rate"),
+        (GeneratorPlan { rate: f64::NAN, ..plan() }, "rate"),
+        (GeneratorPlan { keys: 0, ..plan() }, "keys"),
+        (GeneratorPlan { partitions: 0, ..plan() }, "partitions"),
+        (GeneratorPlan { late_share: 1.5, ..plan() }, "late_share"),
+        (GeneratorPlan { rows: u64::MAX, rate: 0.001, ..plan() }, "range"),
+    ] {
+        let message = check_plan(&bad).expect_err("out of bounds").to_string();
+        assert!(message.contains(word), "{message}");
+        // Nothing below panics or hangs when unchecked settings slip through.
+        let _ = OrderStream::new(&GeneratorPlan { rows: bad.rows.min(10), ..bad }, Some(0)).count();
+    }
+    assert!(check_plan(&plan()).is_ok());
+    assert!(check_table(&table(&[("colour", DataType::Text)], None)).is_err());
+    assert!(check_table(&table(&[("event_time", DataType::BigInt)], None)).is_err());
+}

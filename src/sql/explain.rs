@@ -1,0 +1,396 @@
+//! `slackwater explain`: the plan, and the lateness rule in words.
+
+use crate::aggregate::AggregateFunc;
+use crate::expr::{Expr, ExprKind, Func};
+use crate::plan::{
+    AggregatePlan, Format, LateRecords, LatenessScope, OnError, Program, SinkFormat, SinkMode, SinkTarget, SourcePlan,
+    TablePlan, ViewKind, ViewPlan, WindowPlan, WindowedPlan,
+};
+use crate::time::format_duration;
+use crate::types::Value;
+use std::fmt::Write;
+
+/// A program in plain text: what is read, how the watermark moves, what each view computes, what a late record gets, and
+/// where results go.
+pub fn explain(program: &Program) -> String {
+    let mut out = String::new();
+    for table in &program.tables {
+        table_text(table, &mut out);
+    }
+    for (at, view) in program.views.iter().enumerate() {
+        if let Some(table) = program.tables.get(view.table) {
+            view_text(program, at, view, table, &mut out);
+        }
+    }
+    for warning in &program.warnings {
+        line(&mut out, 0, &format!("warning: {warning}"));
+    }
+    out
+}
+
+fn line(out: &mut String, indent: usize, text: &str) {
+    let _ = writeln!(out, "{:indent$}{text}", "");
+}
+
+fn column_name(table: &TablePlan, at: usize) -> &str {
+    table.columns.get(at).map_or("?", |c| c.name.as_str())
+}
+
+fn names(table: &TablePlan) -> Vec<String> {
+    table.columns.iter().map(|c| c.name.clone()).collect()
+}
+
+fn format_text(format: &Format) -> String {
+    match format {
+        Format::Json => "one JSON object a line".to_owned(),
+        Format::Csv(csv) => {
+            let header = if csv.header { "with a header" } else { "without header" };
+            format!("CSV {header}, delimiter {:?}, NULL is {:?}", char::from(csv.delimiter), csv.null)
+        }
+        Format::Parquet => "Parquet".to_owned(),
+    }
+}
+
+fn table_text(table: &TablePlan, out: &mut String) {
+    line(out, 0, &format!("table {}", table.name));
+    let source = match &table.source {
+        SourcePlan::File { path, format } => format!("file {path}: {}", format_text(format)),
+        SourcePlan::Stdin { format } => format!("standard input: {}", format_text(format)),
+        SourcePlan::Generator(g) => format!(
+            "generator: {} orders, seed {}, {} keys, {} records/s, {} partition(s)",
+            g.rows, g.seed, g.keys, g.rate, g.partitions
+        ),
+    };
+    line(out, 2, &format!("reads      {source}"));
+    let columns: Vec<String> = table.columns.iter().map(|c| format!("{} {}", c.name, c.dtype)).collect();
+    line(out, 2, &format!("columns    {}", columns.join(", ")));
+    let partitions = match table.partition {
+        Some(at) if table.partitions.is_empty() => {
+            format!("the values of {}, discovered as they come", column_name(table, at))
+        }
+        Some(at) => format!(
+            "the values of {}: {}, and others as they come",
+            column_name(table, at),
+            table.partitions.join(", ")
+        ),
+        None => "each file is one".to_owned(),
+    };
+    line(out, 2, &format!("partitions {partitions}"));
+    line(out, 2, &format!("watermark  {}", watermark_text(table)));
+    line(out, 2, &format!("stamp      {}", stamp_text(table)));
+    if let Some(idle) = table.idle_timeout_us {
+        line(
+            out,
+            2,
+            &format!(
+                "idle       a partition without records for {} of arrival time holds nothing back",
+                format_duration(idle)
+            ),
+        );
+    } else if table.scope == LatenessScope::Source {
+        line(out, 2, "idle       a quiet partition holds the watermark back for ever (no idle_timeout)");
+    }
+    if let Some(future) = table.max_future_us {
+        line(
+            out,
+            2,
+            &format!("future     a record more than {} ahead of its arrival is rejected", format_duration(future)),
+        );
+    }
+    let rejects =
+        table.rejects.as_ref().map_or_else(|| "shown (the first ten)".to_owned(), |f| format!("written to {f}"));
+    let on_error = match table.on_error {
+        OnError::Reject => format!("counted by reason and {rejects}"),
+        OnError::Fail => "end the run".to_owned(),
+    };
+    line(out, 2, &format!("rejects    {on_error}"));
+}
+
+fn watermark_text(table: &TablePlan) -> String {
+    let Some(event_time) = table.event_time else {
+        return "none: the table has no WATERMARK FOR, so no window can be over it".to_owned();
+    };
+    let et = column_name(table, event_time);
+    match (table.delay_us, &table.watermark) {
+        (Some(0), _) => format!("the greatest {et} so far"),
+        (Some(delay), _) => format!("the greatest {et} so far, minus {}", format_duration(delay)),
+        (None, Some(expr)) => format!("the greatest {} so far", expr_text(expr, &names(table))),
+        (None, None) => format!("the greatest {et} so far"),
+    }
+}
+
+fn stamp_text(table: &TablePlan) -> String {
+    let granularity = format_duration(table.granularity_us);
+    match table.scope {
+        LatenessScope::Source => format!(
+            "the watermark of the whole source when the record was read (other partitions as of the last tick of {}), rounded down to {granularity}",
+            format_duration(table.tick_us)
+        ),
+        LatenessScope::Partition => {
+            format!("the watermark of the record's own partition when it was read, rounded down to {granularity}")
+        }
+    }
+}
+
+fn view_text(program: &Program, at: usize, view: &ViewPlan, table: &TablePlan, out: &mut String) {
+    let columns = names(table);
+    line(out, 0, &view.name.as_ref().map_or_else(|| "select".to_owned(), |n| format!("view {n}")));
+    line(out, 2, &format!("reads      {}", table.name));
+    if let Some(filter) = &view.filter {
+        line(
+            out,
+            2,
+            &format!(
+                "where      {} (a record that is filtered has moved the watermark already)",
+                expr_text(filter, &columns)
+            ),
+        );
+    }
+    match &view.kind {
+        ViewKind::PassThrough(_) => line(out, 2, "rows       pass through, each at its stamp"),
+        ViewKind::Windowed(windowed) => windowed_text(windowed, &columns, out),
+    }
+    let output: Vec<String> = view.output.iter().map(|(name, dtype)| format!("{name} {dtype}")).collect();
+    line(out, 2, &format!("output     {}", output.join(", ")));
+    line(out, 2, "lateness");
+    for sentence in lateness(view, table) {
+        line(out, 4, &sentence);
+    }
+    for sink in program.sinks.iter().filter(|s| s.view == at) {
+        let mode = match sink.mode {
+            SinkMode::Changelog => "changelog",
+            SinkMode::Metrics => "metrics",
+            SinkMode::Backfills => "backfills",
+        };
+        let target = match &sink.target {
+            SinkTarget::Stdout(None) => "standard output".to_owned(),
+            SinkTarget::Stdout(Some(format)) => format!("standard output as {}", sink_format(*format)),
+            SinkTarget::File(path, format) => format!("{path} as {}", sink_format(*format)),
+        };
+        line(out, 2, &format!("sink       {mode} to {target}"));
+    }
+}
+
+fn sink_format(format: SinkFormat) -> &'static str {
+    match format {
+        SinkFormat::Ndjson => "NDJSON",
+        SinkFormat::Csv => "CSV",
+        SinkFormat::Table => "a table",
+        SinkFormat::Parquet => "Parquet",
+    }
+}
+
+fn window_text(window: &WindowPlan) -> String {
+    let size = format_duration(window.size_us);
+    let mut text = if window.slide_us == window.size_us {
+        format!("tumbling, {size}")
+    } else {
+        format!("hopping, {size} every {}", format_duration(window.slide_us))
+    };
+    if window.offset_us != 0 {
+        let _ = write!(text, ", shifted by {}", format_duration(window.offset_us));
+    }
+    text
+}
+
+fn windowed_text(plan: &WindowedPlan, columns: &[String], out: &mut String) {
+    line(out, 2, &format!("windows    {}", window_text(&plan.window)));
+    let group: Vec<String> = plan.group.iter().map(|g| expr_text(g, columns)).collect();
+    if !group.is_empty() {
+        line(out, 2, &format!("group by   {}", group.join(", ")));
+    }
+    let aggregates: Vec<String> = plan.aggregates.iter().map(|a| aggregate_text(a, columns)).collect();
+    if !aggregates.is_empty() {
+        line(out, 2, &format!("aggregates {}", aggregates.join(", ")));
+    }
+    if let Some(having) = &plan.having {
+        let window = ["window_start".to_owned(), "window_end".to_owned()];
+        let row: Vec<String> = group.into_iter().chain(window).chain(aggregates).collect();
+        line(out, 2, &format!("having     {}", expr_text(having, &row)));
+    }
+}
+
+/// The rule of SEMANTICS §4 for this view, one sentence a case.
+fn lateness(view: &ViewPlan, table: &TablePlan) -> Vec<String> {
+    let mut out = Vec::new();
+    let late = view.late.as_ref().map_or_else(|| "and counted".to_owned(), |f| format!("counted, and written to {f}"));
+    if table.late_records == LateRecords::Drop {
+        out.push(format!(
+            "a record whose event time is before its stamp is dropped for all windows, open ones too (late_records = 'drop'), {late}"
+        ));
+    }
+    if matches!(view.kind, ViewKind::PassThrough(_)) {
+        if out.is_empty() {
+            out.push(
+                "a row is never late: it appears once the watermark has reached its stamp, and is not changed again"
+                    .to_owned(),
+            );
+        }
+        return out;
+    }
+    out.push(
+        "a record whose stamp is before the window's end is on time: part of the first result, published (+I) when the watermark reaches the end"
+            .to_owned(),
+    );
+    if table.late_records == LateRecords::Drop {
+        out.push("so a published result is never corrected".to_owned());
+        return out;
+    }
+    match view.horizon_us {
+        None => out.push(format!("a record whose stamp is at or past the window's end is too late: dropped, {late} (no horizon is set)")),
+        Some(0) => {
+            out.push("a record whose stamp is exactly the window's end is late, and corrects its result (-U, +U, or +I if it is the first)".to_owned());
+            out.push(format!("any later one is dropped, {late}"));
+        }
+        Some(horizon) if horizon >= super::table::FOREVER_US => out.push(
+            "a record whose stamp is at or past the window's end is late, and corrects its result (-U, +U, or +I if it is the first), however late it is; results are never final"
+                .to_owned(),
+        ),
+        Some(horizon) => {
+            let horizon = format_duration(horizon);
+            out.push(format!(
+                "a record whose stamp is at or past the window's end, by up to {horizon}, is late: it corrects the result at its stamp (-U, +U, or +I if it is the first)"
+            ));
+            out.push(format!("once the watermark is more than {horizon} past the end, it is too late: dropped, {late}; the result is final"));
+        }
+    }
+    if let ViewKind::Windowed(plan) = &view.kind
+        && plan.window.slide_us < plan.window.size_us
+    {
+        let per = plan.window.size_us / plan.window.slide_us.max(1)
+            + i64::from(plan.window.size_us % plan.window.slide_us.max(1) != 0);
+        out.push(format!("each of the (up to {per}) windows that hold a record judges it by itself"));
+    }
+    if view.horizon_us.is_some() {
+        out.push(format!(
+            "backfills: a window with up to {} late record(s) is minor, with more a spike",
+            view.spike_above
+        ));
+    }
+    out
+}
+
+fn aggregate_text(aggregate: &AggregatePlan, columns: &[String]) -> String {
+    let arg = aggregate.arg.as_ref().map_or_else(|| "*".to_owned(), |a| expr_text(a, columns));
+    let mut text = match aggregate.spec.func {
+        AggregateFunc::CountAll => "count(*)".to_owned(),
+        AggregateFunc::CountDistinct => format!("count(DISTINCT {arg})"),
+        AggregateFunc::ApproxPercentile(share) => format!("approx_percentile({arg}, {share})"),
+        func => format!("{}({arg})", snake(&format!("{func:?}"))),
+    };
+    if let Some(filter) = &aggregate.filter {
+        let _ = write!(text, " FILTER (WHERE {})", expr_text(filter, columns));
+    }
+    text
+}
+
+/// `VarSamp` is `var_samp`.
+fn snake(name: &str) -> String {
+    let mut out = String::new();
+    for c in name.chars() {
+        if c.is_uppercase() && !out.is_empty() {
+            out.push('_');
+        }
+        out.extend(c.to_lowercase());
+    }
+    out
+}
+
+/// An expression as SQL, reading columns of these names. Casts that coercion has added are shown.
+pub fn expr_text(expr: &Expr, columns: &[String]) -> String {
+    let child = |e: &Expr| expr_text(e, columns);
+    let list = |args: &[Expr]| args.iter().map(child).collect::<Vec<_>>().join(", ");
+    match &expr.kind {
+        ExprKind::Column(at) => columns.get(*at).cloned().unwrap_or_else(|| format!("#{at}")),
+        ExprKind::Literal(value) => value_text(value),
+        ExprKind::Call(func, args) => match (infix(*func), args.as_slice()) {
+            (Some(op), [a, b]) => format!("{} {op} {}", operand(a, columns), operand(b, columns)),
+            (_, [a]) if *func == Func::Not => format!("NOT {}", operand(a, columns)),
+            (_, [a]) if *func == Func::Neg => format!("-{}", operand(a, columns)),
+            _ => match func {
+                Func::DateTrunc(unit) => format!("date_trunc('{}', {})", snake(&format!("{unit:?}")), list(args)),
+                Func::Extract(unit) => format!("extract({} FROM {})", snake(&format!("{unit:?}")), list(args)),
+                func => format!("{}({})", snake(&format!("{func:?}")), list(args)),
+            },
+        },
+        ExprKind::And(a, b) => format!("{} AND {}", operand(a, columns), operand(b, columns)),
+        ExprKind::Or(a, b) => format!("{} OR {}", operand(a, columns), operand(b, columns)),
+        ExprKind::IsNull(a) => format!("{} IS NULL", operand(a, columns)),
+        ExprKind::Case(whens, otherwise) => {
+            let mut text = "CASE".to_owned();
+            for (when, then) in whens {
+                let _ = write!(text, " WHEN {} THEN {}", child(when), child(then));
+            }
+            if let Some(otherwise) = otherwise {
+                let _ = write!(text, " ELSE {}", child(otherwise));
+            }
+            text + " END"
+        }
+        ExprKind::Coalesce(args) => format!("coalesce({})", list(args)),
+        ExprKind::Cast(inner) => format!("CAST({} AS {})", child(inner), expr.dtype),
+    }
+}
+
+/// As [`expr_text`], in parentheses where an operator needs them.
+fn operand(expr: &Expr, columns: &[String]) -> String {
+    let text = expr_text(expr, columns);
+    let compound = match &expr.kind {
+        ExprKind::Call(func, args) => {
+            (infix(*func).is_some() && args.len() == 2) || matches!(func, Func::Not | Func::Neg)
+        }
+        ExprKind::And(..) | ExprKind::Or(..) | ExprKind::IsNull(_) => true,
+        _ => false,
+    };
+    if compound { format!("({text})") } else { text }
+}
+
+fn infix(func: Func) -> Option<&'static str> {
+    Some(match func {
+        Func::Add => "+",
+        Func::Sub => "-",
+        Func::Mul => "*",
+        Func::Div => "/",
+        Func::Mod => "%",
+        Func::Eq => "=",
+        Func::NotEq => "<>",
+        Func::Lt => "<",
+        Func::LtEq => "<=",
+        Func::Gt => ">",
+        Func::GtEq => ">=",
+        Func::NotDistinct => "IS NOT DISTINCT FROM",
+        Func::Like => "LIKE",
+        Func::ILike => "ILIKE",
+        Func::Concat => "||",
+        _ => return None,
+    })
+}
+
+fn value_text(value: &Value) -> String {
+    match value {
+        Value::Null => "NULL".to_owned(),
+        Value::Boolean(b) => b.to_string().to_uppercase(),
+        Value::BigInt(n) => n.to_string(),
+        Value::Double(x) => x.to_string(),
+        Value::Decimal(n, scale) => decimal_text(*n, *scale),
+        Value::Text(text) => format!("'{}'", text.replace('\'', "''")),
+        Value::Timestamp(us) => {
+            let mut text = String::new();
+            crate::time::format_timestamp(*us, &mut text);
+            format!("TIMESTAMP '{text}'")
+        }
+        Value::Date(days) => {
+            let mut text = String::new();
+            crate::time::format_date(*days, &mut text);
+            format!("DATE '{text}'")
+        }
+        Value::Interval(us) => format!("INTERVAL '{}'", format_duration(*us)),
+        Value::List(items) => format!("[{}]", items.iter().map(value_text).collect::<Vec<_>>().join(", ")),
+    }
+}
+
+fn decimal_text(unscaled: i128, scale: u8) -> String {
+    let digits = format!("{:0width$}", unscaled.unsigned_abs(), width = usize::from(scale) + 1);
+    let (whole, fraction) = digits.split_at(digits.len() - usize::from(scale));
+    let sign = if unscaled < 0 { "-" } else { "" };
+    if scale == 0 { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") }
+}
