@@ -8,6 +8,7 @@ pub mod cli;
 pub mod error;
 pub mod expr;
 pub mod lateness;
+pub mod oracle;
 pub mod plan;
 pub mod record;
 pub mod sink;
