@@ -4,7 +4,7 @@
 
 pub mod exit;
 pub mod explain;
-pub mod gen;
+pub mod r#gen;
 mod outputs;
 mod progress;
 pub mod run;
@@ -41,7 +41,7 @@ enum Command {
     /// Show the plan, the rule of lateness in words, and what a late record would get.
     Explain(explain::ExplainArgs),
     /// Write the built-in generator's stream of orders.
-    Gen(gen::GenArgs),
+    Gen(r#gen::GenArgs),
     /// Run the input through the brute-force oracle as well and prove changelog and ledger equal.
     Verify(verify::VerifyArgs),
     /// Guess a CREATE TABLE from a sample of a file, with the lag quantiles it saw.
@@ -113,7 +113,7 @@ pub fn main() -> ExitCode {
     let result = match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Explain(args) => explain::run(&args),
-        Command::Gen(args) => gen::run(args).map(|()| exit::SUCCESS),
+        Command::Gen(args) => r#gen::run(args).map(|()| exit::SUCCESS),
         Command::Verify(args) => verify::run(&args),
         Command::Schema(args) => schema::run(args).map(|()| exit::SUCCESS),
     };

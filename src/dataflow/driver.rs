@@ -439,7 +439,7 @@ impl Writer {
                 (std::mem::take(&mut gathered.steps), gathered.upto)
             };
             for step in steps {
-                if self.output.changes(view, sound(step)?)? == Flow::Stop {
+                if self.output.changes(view, sound(step)?)? == Flow::Closed {
                     shared.stop.store(true, Ordering::SeqCst);
                 }
             }

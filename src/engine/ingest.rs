@@ -6,8 +6,8 @@
 //!
 //! Invariant: every record of a block ends in exactly one class of the view's ledger.
 
-use crate::aggregate::table::{Rows, TableSpec, route};
-use crate::aggregate::{AggregateFunc, AggregateSpec, RecordOrder};
+use crate::aggregate::table::{Rows, TableSpec};
+use crate::aggregate::{AggregateFunc, AggregateSpec, RecordOrder, route};
 use crate::engine::ResultRow;
 use crate::expr::Expr;
 use crate::expr::eval::evaluate;

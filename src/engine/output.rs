@@ -4,16 +4,8 @@ use super::ingest::TooLate;
 use crate::error::Result;
 use crate::record::{Ledger, RejectReason};
 use crate::sink::Change;
+pub use crate::sink::Flow;
 use serde::{Deserialize, Serialize};
-
-/// Whether to go on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flow {
-    /// Go on.
-    Continue,
-    /// Nobody listens any more (a closed pipe): end quietly.
-    Stop,
-}
 
 /// A reject of a table, or of one of its views.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

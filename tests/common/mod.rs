@@ -2,6 +2,9 @@
 //!
 //! Nothing here says how results are computed, so that the oracle and the dataflow are held to the same files.
 
+#[allow(dead_code)]
+pub mod run;
+
 use serde_json::Value as Json;
 use slackwater::oracle::Windows;
 use slackwater::plan::{LateRecords, LatenessScope};
