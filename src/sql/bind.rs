@@ -13,7 +13,7 @@ use super::statement::{data_type, interval_text};
 use super::text::{SourceText, did_you_mean};
 use crate::error::{Error, Result};
 use crate::expr::build::{self, TypeError};
-use crate::expr::{Expr, Func};
+use crate::expr::{Expr, ExprKind, Func};
 use crate::plan::{AggregatePlan, ColumnPlan};
 use crate::types::{DataType, Value};
 use sqlparser::ast::{self, BinaryOperator, Ident, Spanned, UnaryOperator};
@@ -156,6 +156,14 @@ pub(super) fn or_place(span: Span, place: Span) -> Span {
     if span == Span::empty() { place } else { span }
 }
 
+/// The value of an expression without columns; `None` if it reads one.
+pub(super) fn fold(expr: &Expr) -> Option<Result<Value, String>> {
+    match &expr.kind {
+        ExprKind::Literal(value) => Some(Ok(value.clone())),
+        _ => build::constant(expr),
+    }
+}
+
 /// The name of a column or window bound that an expression is, without parentheses.
 pub(super) fn as_path(ast: &ast::Expr) -> Option<&[Ident]> {
     match ast {
@@ -208,16 +216,13 @@ impl<'a> Binder<'a> {
     /// Binds an expression that must be BOOLEAN.
     pub(super) fn condition(&mut self, ast: &ast::Expr) -> Result<Expr> {
         let bound = self.bind(ast)?;
-        if bound.dtype == DataType::Boolean {
-            return Ok(bound);
-        }
-        Err(self.error(self.span(ast), format!("expected a BOOLEAN in {}, found {}", self.clause, bound.dtype)))
+        self.typed(ast, build::boolean(bound, self.clause))
     }
 
     /// Binds an expression without columns to its value; `what` names it in messages.
     pub(super) fn constant(&mut self, ast: &ast::Expr, what: &str) -> Result<Value> {
         let bound = self.bind(ast)?;
-        match build::constant(&bound) {
+        match fold(&bound) {
             Some(Ok(value)) => Ok(value),
             Some(Err(why)) => Err(self.error(self.span(ast), why)),
             None => Err(self.error(self.span(ast), format!("expected a constant as {what}"))),
@@ -419,7 +424,7 @@ impl<'a> Binder<'a> {
         };
         let dtype = data_type(&typed.data_type).map_err(|(m, hint)| self.error(self.span(ast), m).with_hint(hint))?;
         let cast = self.typed(ast, build::cast(build::text_literal(text), dtype.clone()))?;
-        match build::constant(&cast) {
+        match fold(&cast) {
             Some(Ok(value)) => Ok(Expr::literal(value, dtype)),
             Some(Err(why)) => Err(self.error(self.span(ast), why)),
             None => Ok(cast),

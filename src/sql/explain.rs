@@ -1,13 +1,11 @@
 //! `slackwater explain`: the plan, and the lateness rule in words.
 
 use crate::aggregate::AggregateFunc;
-use crate::expr::{Expr, ExprKind, Func};
 use crate::plan::{
     AggregatePlan, Format, LateRecords, LatenessScope, OnError, Program, SinkFormat, SinkMode, SinkTarget, SourcePlan,
     TablePlan, ViewKind, ViewPlan, WindowPlan, WindowedPlan,
 };
 use crate::time::format_duration;
-use crate::types::Value;
 use std::fmt::Write;
 
 /// A program in plain text: what is read, how the watermark moves, what each view computes, what a late record gets, and
@@ -114,7 +112,7 @@ fn watermark_text(table: &TablePlan) -> String {
     match (table.delay_us, &table.watermark) {
         (Some(0), _) => format!("the greatest {et} so far"),
         (Some(delay), _) => format!("the greatest {et} so far, minus {}", format_duration(delay)),
-        (None, Some(expr)) => format!("the greatest {} so far", expr_text(expr, &names(table))),
+        (None, Some(expr)) => format!("the greatest {} so far", expr.display(&names(table))),
         (None, None) => format!("the greatest {et} so far"),
     }
 }
@@ -142,7 +140,7 @@ fn view_text(program: &Program, at: usize, view: &ViewPlan, table: &TablePlan, o
             2,
             &format!(
                 "where      {} (a record that is filtered has moved the watermark already)",
-                expr_text(filter, &columns)
+                filter.display(&columns)
             ),
         );
     }
@@ -195,7 +193,7 @@ fn window_text(window: &WindowPlan) -> String {
 
 fn windowed_text(plan: &WindowedPlan, columns: &[String], out: &mut String) {
     line(out, 2, &format!("windows    {}", window_text(&plan.window)));
-    let group: Vec<String> = plan.group.iter().map(|g| expr_text(g, columns)).collect();
+    let group: Vec<String> = plan.group.iter().map(|g| g.display(columns).to_string()).collect();
     if !group.is_empty() {
         line(out, 2, &format!("group by   {}", group.join(", ")));
     }
@@ -206,7 +204,7 @@ fn windowed_text(plan: &WindowedPlan, columns: &[String], out: &mut String) {
     if let Some(having) = &plan.having {
         let window = ["window_start".to_owned(), "window_end".to_owned()];
         let row: Vec<String> = group.into_iter().chain(window).chain(aggregates).collect();
-        line(out, 2, &format!("having     {}", expr_text(having, &row)));
+        line(out, 2, &format!("having     {}", having.display(&row)));
     }
 }
 
@@ -271,7 +269,7 @@ fn lateness(view: &ViewPlan, table: &TablePlan) -> Vec<String> {
 }
 
 fn aggregate_text(aggregate: &AggregatePlan, columns: &[String]) -> String {
-    let arg = aggregate.arg.as_ref().map_or_else(|| "*".to_owned(), |a| expr_text(a, columns));
+    let arg = aggregate.arg.as_ref().map_or_else(|| "*".to_owned(), |a| a.display(columns).to_string());
     let mut text = match aggregate.spec.func {
         AggregateFunc::CountAll => "count(*)".to_owned(),
         AggregateFunc::CountDistinct => format!("count(DISTINCT {arg})"),
@@ -279,7 +277,7 @@ fn aggregate_text(aggregate: &AggregatePlan, columns: &[String]) -> String {
         func => format!("{}({arg})", snake(&format!("{func:?}"))),
     };
     if let Some(filter) = &aggregate.filter {
-        let _ = write!(text, " FILTER (WHERE {})", expr_text(filter, columns));
+        let _ = write!(text, " FILTER (WHERE {})", filter.display(columns));
     }
     text
 }
@@ -294,103 +292,4 @@ fn snake(name: &str) -> String {
         out.extend(c.to_lowercase());
     }
     out
-}
-
-/// An expression as SQL, reading columns of these names. Casts that coercion has added are shown.
-pub fn expr_text(expr: &Expr, columns: &[String]) -> String {
-    let child = |e: &Expr| expr_text(e, columns);
-    let list = |args: &[Expr]| args.iter().map(child).collect::<Vec<_>>().join(", ");
-    match &expr.kind {
-        ExprKind::Column(at) => columns.get(*at).cloned().unwrap_or_else(|| format!("#{at}")),
-        ExprKind::Literal(value) => value_text(value),
-        ExprKind::Call(func, args) => match (infix(*func), args.as_slice()) {
-            (Some(op), [a, b]) => format!("{} {op} {}", operand(a, columns), operand(b, columns)),
-            (_, [a]) if *func == Func::Not => format!("NOT {}", operand(a, columns)),
-            (_, [a]) if *func == Func::Neg => format!("-{}", operand(a, columns)),
-            _ => match func {
-                Func::DateTrunc(unit) => format!("date_trunc('{}', {})", snake(&format!("{unit:?}")), list(args)),
-                Func::Extract(unit) => format!("extract({} FROM {})", snake(&format!("{unit:?}")), list(args)),
-                func => format!("{}({})", snake(&format!("{func:?}")), list(args)),
-            },
-        },
-        ExprKind::And(a, b) => format!("{} AND {}", operand(a, columns), operand(b, columns)),
-        ExprKind::Or(a, b) => format!("{} OR {}", operand(a, columns), operand(b, columns)),
-        ExprKind::IsNull(a) => format!("{} IS NULL", operand(a, columns)),
-        ExprKind::Case(whens, otherwise) => {
-            let mut text = "CASE".to_owned();
-            for (when, then) in whens {
-                let _ = write!(text, " WHEN {} THEN {}", child(when), child(then));
-            }
-            if let Some(otherwise) = otherwise {
-                let _ = write!(text, " ELSE {}", child(otherwise));
-            }
-            text + " END"
-        }
-        ExprKind::Coalesce(args) => format!("coalesce({})", list(args)),
-        ExprKind::Cast(inner) => format!("CAST({} AS {})", child(inner), expr.dtype),
-    }
-}
-
-/// As [`expr_text`], in parentheses where an operator needs them.
-fn operand(expr: &Expr, columns: &[String]) -> String {
-    let text = expr_text(expr, columns);
-    let compound = match &expr.kind {
-        ExprKind::Call(func, args) => {
-            (infix(*func).is_some() && args.len() == 2) || matches!(func, Func::Not | Func::Neg)
-        }
-        ExprKind::And(..) | ExprKind::Or(..) | ExprKind::IsNull(_) => true,
-        _ => false,
-    };
-    if compound { format!("({text})") } else { text }
-}
-
-fn infix(func: Func) -> Option<&'static str> {
-    Some(match func {
-        Func::Add => "+",
-        Func::Sub => "-",
-        Func::Mul => "*",
-        Func::Div => "/",
-        Func::Mod => "%",
-        Func::Eq => "=",
-        Func::NotEq => "<>",
-        Func::Lt => "<",
-        Func::LtEq => "<=",
-        Func::Gt => ">",
-        Func::GtEq => ">=",
-        Func::NotDistinct => "IS NOT DISTINCT FROM",
-        Func::Like => "LIKE",
-        Func::ILike => "ILIKE",
-        Func::Concat => "||",
-        _ => return None,
-    })
-}
-
-fn value_text(value: &Value) -> String {
-    match value {
-        Value::Null => "NULL".to_owned(),
-        Value::Boolean(b) => b.to_string().to_uppercase(),
-        Value::BigInt(n) => n.to_string(),
-        Value::Double(x) => x.to_string(),
-        Value::Decimal(n, scale) => decimal_text(*n, *scale),
-        Value::Text(text) => format!("'{}'", text.replace('\'', "''")),
-        Value::Timestamp(us) => {
-            let mut text = String::new();
-            crate::time::format_timestamp(*us, &mut text);
-            format!("TIMESTAMP '{text}'")
-        }
-        Value::Date(days) => {
-            let mut text = String::new();
-            crate::time::format_date(*days, &mut text);
-            format!("DATE '{text}'")
-        }
-        Value::Interval(us) => format!("INTERVAL '{}'", format_duration(*us)),
-        Value::List(items) => format!("[{}]", items.iter().map(value_text).collect::<Vec<_>>().join(", ")),
-    }
-}
-
-fn decimal_text(unscaled: i128, scale: u8) -> String {
-    let digits = format!("{:0width$}", unscaled.unsigned_abs(), width = usize::from(scale) + 1);
-    let (whole, fraction) = digits.split_at(digits.len() - usize::from(scale));
-    let sign = if unscaled < 0 { "-" } else { "" };
-    if scale == 0 { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") }
 }

@@ -30,7 +30,7 @@ mod view;
 #[cfg(test)]
 mod tests;
 
-pub use explain::{explain, expr_text};
+pub use explain::explain;
 
 use crate::error::{Error, Result};
 use crate::plan::Program;
@@ -78,7 +78,7 @@ fn add(
                 return Ok(());
             }
             check_new(source, program, &statement.name)?;
-            let table = table::bind(source, statement, &mut program.warnings)?;
+            let table = table::bind_table(source, statement, &mut program.warnings)?;
             program.tables.push(table);
         }
         Statement::View(mut statement) => {

@@ -2,8 +2,8 @@
 //!
 //! Defaults are applied here, so that a [`TablePlan`] leaves nothing open. Every check names the option that is wrong.
 
-use super::bind::{Binder, Scope, same_name, span_of_path};
-use super::options::{Options, Placed};
+use super::bind::{self, Binder, Scope, same_name, span_of_path};
+use super::options::{OptionValue, Options, Placed};
 use super::statement::{ColumnStatement, TableStatement};
 use super::text::{SourceText, did_you_mean};
 use crate::error::Result;
@@ -11,6 +11,7 @@ use crate::expr::{Expr, build};
 use crate::plan::{
     ColumnPlan, CsvOptions, Format, GeneratorPlan, LateRecords, LatenessScope, OnError, SourcePlan, TablePlan,
 };
+use crate::source::generator;
 use crate::types::{DataType, Value};
 use sqlparser::ast::{self, BinaryOperator, Ident};
 use sqlparser::tokenizer::Span;
@@ -24,7 +25,7 @@ const SECOND_US: i64 = 1_000_000;
 /// Delay of a table that takes its source's own record time.
 const DELAY_DEFAULT_US: i64 = SECOND_US;
 /// Partitions of the generator.
-const GENERATOR_PARTITIONS_MAX: u64 = 10_000;
+const GENERATOR_PARTITIONS_MAX: u64 = 65_536;
 
 /// All options of a table.
 const OPTIONS: [&str; 28] = [
@@ -63,8 +64,10 @@ enum Connector {
     File,
     Stdin,
     Generator,
-    Later(&'static str),
 }
+
+/// Connectors to come.
+const LATER: [&str; 2] = ["socket", "kafka"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FormatName {
@@ -76,28 +79,31 @@ enum FormatName {
 
 /// Columns of the generator's orders.
 fn generator_columns() -> Vec<ColumnPlan> {
-    let column = |name: &str, dtype| ColumnPlan { name: name.to_owned(), path: vec![name.to_owned()], dtype };
-    vec![
-        column("order_id", DataType::BigInt),
-        column("customer_id", DataType::BigInt),
-        column("amount", DataType::Decimal { precision: 12, scale: 2 }),
-        column("event_time", DataType::Timestamp),
-        column("arrival_time", DataType::Timestamp),
-        column("partition", DataType::Text),
-    ]
+    let column =
+        |(name, dtype): (&str, DataType)| ColumnPlan { name: name.to_owned(), path: vec![name.to_owned()], dtype };
+    generator::columns().into_iter().map(column).collect()
 }
 
 /// Binds a `CREATE TABLE`.
 ///
 /// # Errors
 /// At the first column, option or combination of options that cannot be.
-pub(super) fn bind(
+pub(super) fn bind_table(
     source: &SourceText<'_>,
     statement: TableStatement,
     warnings: &mut Vec<String>,
 ) -> Result<TablePlan> {
     let name = statement.name.value.clone();
     let owner = statement.name.span;
+    // Before the options are looked at: those of these connectors are not known yet.
+    for entry in statement.options.iter().filter(|e| e.key == "connector") {
+        if let OptionValue::Text(name) = &entry.value
+            && let Some(later) = LATER.iter().find(|l| l.eq_ignore_ascii_case(name))
+        {
+            let error = source.error(entry.value_span, format!("connector '{later}' is not available yet"));
+            return Err(error.with_hint("use 'file', 'stdin' or 'generator'"));
+        }
+    }
     let mut options = Options::new(source, statement.options, owner, &OPTIONS)?;
     let connector = connector(&mut options)?;
     let columns = match (statement.columns, connector) {
@@ -108,9 +114,6 @@ pub(super) fn bind(
             return Err(error.with_hint("slackwater schema FILE prints a CREATE TABLE for a file"));
         }
     };
-    if connector == Connector::Generator {
-        check_generator_columns(&options, &columns)?;
-    }
     let scope =
         Scope { source, table: &name, columns: &columns, qualifier: Some(statement.name.clone()), windowed: false };
     let watermark = match &statement.watermark {
@@ -124,6 +127,16 @@ pub(super) fn bind(
         Connector::Stdin => "with connector = 'stdin'",
         _ => "with this connector and format",
     };
+    if let SourcePlan::Generator(generator) = &plan.source {
+        let checked = generator::check_table(&plan).and_then(|()| generator::check_plan(generator));
+        checked.map_err(|e| {
+            let error = source.error(owner, e.message());
+            match e.hint() {
+                Some(hint) => error.with_hint(hint),
+                None => error,
+            }
+        })?;
+    }
     options.finish(why)?;
     if plan.event_time.is_none() && plan.max_future_us.is_some() {
         warnings.push(format!("table \"{name}\": max_future has no effect without WATERMARK FOR"));
@@ -132,17 +145,9 @@ pub(super) fn bind(
 }
 
 fn connector(options: &mut Options<'_>) -> Result<Connector> {
-    const CONNECTORS: [(&str, Connector); 5] = [
-        ("file", Connector::File),
-        ("stdin", Connector::Stdin),
-        ("generator", Connector::Generator),
-        ("socket", Connector::Later("socket")),
-        ("kafka", Connector::Later("kafka")),
-    ];
+    const CONNECTORS: [(&str, Connector); 3] =
+        [("file", Connector::File), ("stdin", Connector::Stdin), ("generator", Connector::Generator)];
     match options.choice("connector", &CONNECTORS)? {
-        Some((Connector::Later(name), span)) => Err(options
-            .at(span, format!("connector '{name}' is not available yet"))
-            .with_hint("use 'file', 'stdin' or 'generator'")),
         Some((connector, _)) => Ok(connector),
         None if options.has("path") => Ok(Connector::File),
         None => {
@@ -167,30 +172,6 @@ fn declared(source: &SourceText<'_>, columns: &[ColumnStatement]) -> Result<Vec<
         out.push(ColumnPlan { name, path, dtype: column.dtype.clone() });
     }
     if out.is_empty() { Err(source.error(Span::empty(), "a table has at least one column")) } else { Ok(out) }
-}
-
-fn check_generator_columns(options: &Options<'_>, columns: &[ColumnPlan]) -> Result<()> {
-    let all = generator_columns();
-    for column in columns {
-        match all.iter().find(|c| c.name == column.name) {
-            Some(known) if known.dtype == column.dtype => {}
-            Some(known) => {
-                return Err(options.missing(format!(
-                    "the generator's column \"{}\" is {}, not {}",
-                    known.name, known.dtype, column.dtype
-                )));
-            }
-            None => {
-                let names: Vec<&str> = all.iter().map(|c| c.name.as_str()).collect();
-                let hint = did_you_mean(&column.name, names.iter().copied())
-                    .unwrap_or_else(|| format!("it has the columns {}", names.join(", ")));
-                return Err(options
-                    .missing(format!("the generator has no column \"{}\"", column.name))
-                    .with_hint(hint));
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Event-time column, watermark expression, and the delay if it is just that.
@@ -235,7 +216,7 @@ fn path_shown(path: &[Ident]) -> String {
 /// The delay, if the expression is the event time minus a constant (or plus a negative one).
 fn delay(binder: &mut Binder<'_>, scope: &Scope<'_>, event_time: usize, expr: &ast::Expr) -> Result<Option<i64>> {
     let is_event_time =
-        |e: &ast::Expr| super::bind::as_path(e).is_some_and(|p| scope.try_column(p).ok().flatten() == Some(event_time));
+        |e: &ast::Expr| bind::as_path(e).is_some_and(|p| scope.try_column(p).ok().flatten() == Some(event_time));
     let expr = strip(expr);
     if is_event_time(expr) {
         return Ok(Some(0));
@@ -245,7 +226,7 @@ fn delay(binder: &mut Binder<'_>, scope: &Scope<'_>, event_time: usize, expr: &a
         return Ok(None);
     }
     let bound = binder.bind(right)?;
-    let us = match build::constant(&bound) {
+    let us = match bind::fold(&bound) {
         Some(Ok(Value::Interval(us))) => us,
         Some(Ok(other)) if other.is_null() => {
             return Err(binder.error(binder.span(right), "the delay of the watermark is NULL"));
@@ -310,7 +291,6 @@ fn settings(
     let arrival = column_option(scope, options, "arrival_time", &[DataType::Timestamp])?.map(|(at, _)| at);
     let arrival_time = arrival.or_else(|| by_name("arrival_time"));
     let partition = column_option(scope, options, "partition", &[DataType::Text, DataType::BigInt])?.map(|(at, _)| at);
-    let partition = partition.or_else(|| by_name("partition"));
     let tick_place = options.place("tick");
     let granularity_us = options.duration_from("granularity", 1, "a duration above zero")?.unwrap_or(SECOND_US);
     let tick_us = options.duration_from("tick", 1, "a duration above zero")?.unwrap_or(SECOND_US);
@@ -338,6 +318,11 @@ fn settings(
             let format = format(options, Some(&path))?;
             SourcePlan::File { path: path.0, format }
         }
+    };
+    // The generator's partitions are named by their numbers, and all are known from the start.
+    let partitions = match &source {
+        SourcePlan::Generator(plan) if partition.is_some() => (0..plan.partitions).map(|p| p.to_string()).collect(),
+        _ => partitions,
     };
     let time_unit_us = if generator {
         1_000
@@ -500,25 +485,31 @@ fn csv_options(options: &mut Options<'_>, delimiter: u8) -> Result<CsvOptions> {
 
 /// The generator's options; `partitions` is the number of partitions here.
 fn generator_plan(options: &mut Options<'_>) -> Result<GeneratorPlan> {
+    let default = generator::default_plan();
+    let zero = "a duration of zero or more";
     let start_us = match options.text("start")? {
-        None => 1_767_225_600_000_000, // 2026-01-01T00:00:00Z
+        None => default.start_us,
         Some((text, span)) => crate::time::parse_timestamp(text.as_bytes()).ok_or_else(|| {
             options
                 .at(span, format!("option \"start\": expected a time such as '2026-01-01T00:00:00Z', found '{text}'"))
         })?,
     };
-    let plan = GeneratorPlan {
-        seed: options.whole("seed", 0, u64::MAX)?.unwrap_or(1),
-        rows: options.whole("rows", 0, u64::MAX)?.unwrap_or(100_000),
-        rate: options.number("rate", |x| x > 0.0, "a number of records a second, above zero")?.unwrap_or(1_000.0),
-        keys: options.whole("keys", 1, u64::MAX)?.unwrap_or(1_000),
-        partitions: u32::try_from(options.whole("partitions", 1, GENERATOR_PARTITIONS_MAX)?.unwrap_or(1)).unwrap_or(1),
-        delay_mean_us: options.duration_from("delay_mean", 0, "a duration of zero or more")?.unwrap_or(2 * SECOND_US),
-        late_share: options.number("late_share", |x| (0.0..=1.0).contains(&x), "a share from 0 to 1")?.unwrap_or(0.01),
-        late_max_us: options.duration_from("late_max", 0, "a duration of zero or more")?.unwrap_or(300 * SECOND_US),
-        silent_every_us: options.duration_from("silent_every", 0, "a duration of zero or more")?.unwrap_or(0),
-        silent_for_us: options.duration_from("silent_for", 0, "a duration of zero or more")?.unwrap_or(0),
+    let partitions = options.whole("partitions", 1, GENERATOR_PARTITIONS_MAX)?;
+    Ok(GeneratorPlan {
+        seed: options.whole("seed", 0, u64::MAX)?.unwrap_or(default.seed),
+        rows: options.whole("rows", 0, u64::MAX)?.unwrap_or(default.rows),
+        rate: options
+            .number("rate", |x| x > 0.0 && x <= 1e9, "records a second, above 0 and at most 1000000000")?
+            .unwrap_or(default.rate),
+        keys: options.whole("keys", 1, u64::MAX)?.unwrap_or(default.keys),
+        partitions: partitions.and_then(|n| u32::try_from(n).ok()).unwrap_or(default.partitions),
+        delay_mean_us: options.duration_from("delay_mean", 0, zero)?.unwrap_or(default.delay_mean_us),
+        late_share: options
+            .number("late_share", |x| (0.0..=1.0).contains(&x), "a share from 0 to 1")?
+            .unwrap_or(default.late_share),
+        late_max_us: options.duration_from("late_max", 0, zero)?.unwrap_or(default.late_max_us),
+        silent_every_us: options.duration_from("silent_every", 0, zero)?.unwrap_or(default.silent_every_us),
+        silent_for_us: options.duration_from("silent_for", 0, zero)?.unwrap_or(default.silent_for_us),
         start_us,
-    };
-    Ok(plan)
+    })
 }

@@ -158,61 +158,12 @@ fn reword(message: &str) -> String {
 
 /// `did you mean "amount"?` for the candidate nearest to `name`, if one is near.
 pub(super) fn did_you_mean<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<String> {
-    nearest(name, candidates).map(|c| format!("did you mean \"{c}\"?"))
-}
-
-/// The candidate nearest to `name`, if it is at most a third of it away.
-pub(super) fn nearest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
-    let wanted: Vec<char> = name.to_lowercase().chars().collect();
-    let limit = (wanted.len() / 3).clamp(1, 4);
-    candidates
-        .into_iter()
-        .map(|c| (distance(&wanted, &c.to_lowercase().chars().collect::<Vec<_>>()), c))
-        .filter(|(d, _)| *d <= limit)
-        .min_by_key(|(d, _)| *d)
-        .map(|(_, c)| c)
-}
-
-/// Edits (insert, delete, replace, swap of neighbours) from `a` to `b`: the optimal string alignment distance.
-fn distance(a: &[char], b: &[char]) -> usize {
-    let mut before: Vec<usize> = Vec::new();
-    let mut last: Vec<usize> = (0..=b.len()).collect();
-    let mut previous_a = None;
-    for (i, ca) in a.iter().enumerate() {
-        let mut row = Vec::with_capacity(b.len() + 1);
-        row.push(i + 1);
-        let mut previous_b = None;
-        for (j, cb) in b.iter().enumerate() {
-            let at = |v: &[usize], k: usize| v.get(k).copied().unwrap_or(usize::MAX / 2);
-            let replaced = at(&last, j) + usize::from(ca != cb);
-            let mut best = replaced.min(at(&last, j + 1) + 1).min(at(&row, j) + 1);
-            if j > 0 && previous_a == Some(cb) && previous_b == Some(ca) {
-                best = best.min(at(&before, j - 1) + 1);
-            }
-            row.push(best);
-            previous_b = Some(cb);
-        }
-        before = std::mem::replace(&mut last, row);
-        previous_a = Some(ca);
-    }
-    last.last().copied().unwrap_or(0)
+    crate::expr::build::did_you_mean(name, candidates).map(|c| format!("did you mean \"{c}\"?"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn distances() {
-        let d = |a: &str, b: &str| distance(&a.chars().collect::<Vec<_>>(), &b.chars().collect::<Vec<_>>());
-        assert_eq!(d("amout", "amount"), 1);
-        assert_eq!(d("amuont", "amount"), 1);
-        assert_eq!(d("", "abc"), 3);
-        assert_eq!(d("abc", ""), 3);
-        assert_eq!(d("same", "same"), 0);
-        assert_eq!(nearest("granularty", ["path", "granularity"]), Some("granularity"));
-        assert_eq!(nearest("zzz", ["path", "granularity"]), None);
-    }
 
     #[test]
     fn carets_stand_under_the_words() {
