@@ -360,13 +360,10 @@ impl ExactSum {
         self.set_small(value, exponent);
     }
 
-    /// Adds an unsigned integer of 256 bits: `low + high · 2^128`.
-    pub(super) fn add_wide(&mut self, low: u128, high: u128) {
-        const HALF: u32 = 64;
-        for (part, exponent) in [(low, 0), (high, 128)] {
-            self.add_scaled((part & u128::from(u64::MAX)) as i128, exponent);
-            self.add_scaled((part >> HALF) as i128, exponent + HALF as i32);
-        }
+    /// Adds `value · 2^exponent`, for any value of 128 bits without a sign.
+    pub(super) fn add_unsigned(&mut self, value: u128, exponent: i32) {
+        self.add_scaled((value & u128::from(u64::MAX)) as i128, exponent);
+        self.add_scaled((value >> 64) as i128, exponent.saturating_add(64));
     }
 
     /// Adds another sum.
