@@ -303,12 +303,39 @@ const NEGATIVE_INFINITY: u32 = 4;
 /// assert_eq!(sum.to_f64(), 1.0);
 /// ```
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(try_from = "RawSum")]
 pub struct ExactSum {
     low: u64,
     high: i64,
     exponent: i32,
     special: u32,
     wide: Option<Box<Dyadic>>,
+}
+
+/// A sum as it was read, before it is checked.
+#[derive(Deserialize)]
+struct RawSum {
+    low: u64,
+    high: i64,
+    exponent: i32,
+    special: u32,
+    wide: Option<Box<Dyadic>>,
+}
+
+impl TryFrom<RawSum> for ExactSum {
+    type Error = &'static str;
+    fn try_from(raw: RawSum) -> Result<Self, &'static str> {
+        // Squares of doubles span 2^-2148 to 2^2048, and counts of them 64 bits more.
+        const BITS_MAX: i32 = 1 << 13;
+        let RawSum { low, high, exponent, special, wide } = raw;
+        let wide_fits = wide.as_ref().is_none_or(|w| {
+            w.base.unsigned_abs() <= BITS_MAX.unsigned_abs() / 64 && w.words.len() <= BITS_MAX as usize / 64
+        });
+        if exponent.unsigned_abs() > BITS_MAX.unsigned_abs() || !wide_fits {
+            return Err("the exponent of an exact sum is out of range");
+        }
+        Ok(ExactSum { low, high, exponent, special, wide })
+    }
 }
 
 impl ExactSum {
