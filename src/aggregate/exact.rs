@@ -515,3 +515,53 @@ pub(super) fn ratio(value: i128, divisor: u64) -> f64 {
     }
     Magnitude::of(value, 0).div_u64(divisor)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_quotient_just_past_the_middle_rounds_up() {
+        let middle = (1i128 << 53) + 1;
+        let divisor = (1i128 << 64) + 1;
+        let div = |x: i128| Magnitude::of(x, 0).div(&Magnitude::of(divisor, 0));
+        assert_eq!(div(middle * divisor), 2f64.powi(53), "a tie goes to even");
+        assert_eq!(div((middle + 2) * divisor), 2f64.powi(53) + 4.0, "a tie goes to even");
+        // What is left over is seen nowhere but in the remainder.
+        assert_eq!(div(middle * divisor + 1), 2f64.powi(53) + 2.0);
+        assert_eq!(div(middle * divisor - 1), 2f64.powi(53));
+        assert_eq!(div(-middle * divisor - 1), -2f64.powi(53) - 2.0);
+    }
+
+    #[test]
+    fn a_sum_of_unlike_sizes_returns_to_zero() {
+        let xs: Vec<f64> = (-1074..1024).step_by(31).map(|e| 2f64.powi(e / 2) * 2f64.powi(e - e / 2)).collect();
+        let mut sum = ExactSum::default();
+        xs.iter().for_each(|x| sum.add(*x));
+        assert!(sum.heap() > 0 && sum.heap() < 800, "{} bytes", sum.heap());
+        xs.iter().rev().for_each(|x| sum.add(-x));
+        assert_eq!(sum.to_f64(), 0.0);
+        sum.add(5e-324);
+        assert_eq!(sum.to_f64(), 5e-324);
+    }
+
+    proptest! {
+        #[test]
+        fn integers_round_as_the_language_rounds(x: i128, by in 0u32..128, n in 1u64..1 << 62) {
+            let x = x >> by;
+            prop_assert_eq!(Magnitude::of(x, 0).to_f64(), x as f64);
+            prop_assert_eq!(ratio(x, 1), x as f64);
+            let (a, b) = (Magnitude::of(x, 0).div_u64(n), Magnitude::of(x, 0).div(&Magnitude::of(i128::from(n) << 64, -64)));
+            prop_assert_eq!(a, b);
+            prop_assert_eq!(ratio(x, n), a);
+        }
+
+        #[test]
+        fn decimals_round_as_the_language_rounds(x: i128, by in 0u32..128, scale in 0u8..=38) {
+            let x = x >> by;
+            let parsed: f64 = format!("{x}e-{scale}").parse().unwrap();
+            prop_assert_eq!(decimal_to_f64(x, scale), parsed);
+        }
+    }
+}
