@@ -12,6 +12,7 @@ pub mod sink;
 pub mod source;
 pub mod time;
 pub mod types;
+pub mod verify;
 pub mod watermark;
 
 pub use error::{Error, ErrorKind, Result};
