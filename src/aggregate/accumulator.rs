@@ -1,11 +1,15 @@
 //! One aggregate's states for all groups of a table: a vector of states, matched on once per batch and not per row.
 
-use super::avg_scale;
+use super::distinct::{Bytes, Distinct};
 use super::fixed::{DecimalSum, IntSum};
+use super::moments::Moments;
+use super::ordered::{First, Last, Listed, Placed};
+use super::sketch::{Cardinality, Quantiles, number, value_hash};
 use super::state::{Add, Count, FloatSum, Greatest, GreatestText, Least, LeastText, State};
-use super::{AggregateFunc, AggregateSpec, RecordOrder};
-use crate::types::{Column, ColumnData, DataType, TextData, canonical_double};
+use super::{AggregateFunc, AggregateSpec, RecordOrder, avg_scale, scale_of};
+use crate::types::{Column, ColumnData, DataType, TextData, Value, canonical_double};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// The states of one aggregate, by group.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -24,12 +28,22 @@ pub(super) enum Accumulator {
     GreatestF64(Vec<Greatest<f64>>),
     GreatestI128(Vec<Greatest<i128>>),
     GreatestText(Vec<GreatestText>),
+    Moments(Vec<Moments>),
+    Listed(Vec<Listed>),
+    First(Vec<First>),
+    Last(Vec<Last>),
+    Cardinality(Vec<Cardinality>),
+    Quantiles(Vec<Quantiles>),
+    DistinctWords(Distinct<u64>),
+    DistinctBytes(Distinct<Bytes>),
 }
 
-/// Runs an expression on the vector of whatever variant.
+/// Runs one expression on the vector of states of whatever variant, another on sets of distinct values.
 macro_rules! each {
-    ($self:expr, $states:ident => $body:expr) => {
+    ($self:expr, $states:ident => $body:expr, $set:ident => $on_set:expr) => {
         match $self {
+            Accumulator::DistinctWords($set) => $on_set,
+            Accumulator::DistinctBytes($set) => $on_set,
             Accumulator::Count($states) => $body,
             Accumulator::Int($states) => $body,
             Accumulator::Decimal($states) => $body,
@@ -44,6 +58,12 @@ macro_rules! each {
             Accumulator::GreatestF64($states) => $body,
             Accumulator::GreatestI128($states) => $body,
             Accumulator::GreatestText($states) => $body,
+            Accumulator::Moments($states) => $body,
+            Accumulator::Listed($states) => $body,
+            Accumulator::First($states) => $body,
+            Accumulator::Last($states) => $body,
+            Accumulator::Cardinality($states) => $body,
+            Accumulator::Quantiles($states) => $body,
         }
     };
 }
@@ -88,6 +108,32 @@ impl Batch<'_> {
     fn add_text<S: for<'a> Add<&'a str>>(&self, states: &mut [S], values: &TextData) {
         self.each(true, |g, r| states[g].add(values.get(r)));
     }
+
+    /// Adds values with their places; NULLs are values.
+    #[expect(clippy::indexing_slicing, reason = "groups are the table's own, rows the caller's")]
+    fn add_placed<S: Add<Placed>>(&self, states: &mut [S]) {
+        let (Some(column), Some(order)) = (self.arg, self.order) else {
+            debug_assert!(false, "an ordered aggregate without the order of its rows");
+            return;
+        };
+        self.each(false, |g, r| states[g].add((order[r], column.value(r))));
+    }
+
+    /// Adds values to sets and sketches.
+    #[expect(clippy::indexing_slicing, reason = "groups are the table's own")]
+    fn add_cells(&self, states: &mut Accumulator) {
+        let Some(column) = self.arg else { return };
+        let mut buffer = Vec::new();
+        match states {
+            Accumulator::DistinctWords(set) => self.each(true, |g, r| set.add(g as u32, column, r)),
+            Accumulator::DistinctBytes(set) => self.each(true, |g, r| set.add(g as u32, column, r, &mut buffer)),
+            Accumulator::Cardinality(s) => self.each(true, |g, r| s[g].add(value_hash(column, r, &mut buffer))),
+            Accumulator::Quantiles(s) => {
+                self.each(true, |g, r| number(column, r).into_iter().for_each(|x| s[g].add(x)))
+            }
+            _ => debug_assert!(false, "an argument of another type than the aggregate's"),
+        }
+    }
 }
 
 impl Accumulator {
@@ -110,7 +156,17 @@ impl Accumulator {
             (F::Max, T::Decimal { .. }) => Accumulator::GreatestI128(Vec::new()),
             (F::Max, T::Text) => Accumulator::GreatestText(Vec::new()),
             (F::Max, _) => Accumulator::GreatestI64(Vec::new()),
-            _ => Accumulator::Count(Vec::new()),
+            (F::VarSamp | F::VarPop | F::StddevSamp | F::StddevPop, _) => Accumulator::Moments(Vec::new()),
+            (F::CountDistinct, T::Decimal { .. } | T::Text | T::List(_)) => {
+                Accumulator::DistinctBytes(Distinct::default())
+            }
+            (F::CountDistinct, _) => Accumulator::DistinctWords(Distinct::default()),
+            (F::ArrayAgg, _) => Accumulator::Listed(Vec::new()),
+            (F::FirstValue, _) => Accumulator::First(Vec::new()),
+            (F::LastValue, _) => Accumulator::Last(Vec::new()),
+            (F::ApproxCountDistinct, _) => Accumulator::Cardinality(Vec::new()),
+            (F::ApproxPercentile(_), _) => Accumulator::Quantiles(Vec::new()),
+            (F::CountAll | F::Count | F::BoolAnd | F::BoolOr, _) => Accumulator::Count(Vec::new()),
         }
     }
 
@@ -121,12 +177,12 @@ impl Accumulator {
 
     /// Number of groups.
     pub(super) fn len(&self) -> usize {
-        each!(self, states => states.len())
+        each!(self, states => states.len(), set => set.len())
     }
 
     /// Adds empty states up to a number of groups.
     pub(super) fn grow(&mut self, groups: usize) {
-        each!(self, states => states.resize_with(groups, Default::default));
+        each!(self, states => states.resize_with(groups, Default::default), set => set.grow(groups));
     }
 
     /// Adds rows; every group is below [`Self::len`].
@@ -149,6 +205,13 @@ impl Accumulator {
             (A::GreatestF64(s), Some(D::F64(v))) => batch.add(s, v),
             (A::GreatestI128(s), Some(D::I128(v))) => batch.add(s, v),
             (A::GreatestText(s), Some(D::Text(v))) => batch.add_text(s, v),
+            (A::Moments(s), Some(D::I64(v))) => batch.add(s, v),
+            (A::Moments(s), Some(D::F64(v))) => batch.add(s, v),
+            (A::Moments(s), Some(D::I128(v))) => batch.add(s, v),
+            (A::Listed(s), Some(_)) => batch.add_placed(s),
+            (A::First(s), Some(_)) => batch.add_placed(s),
+            (A::Last(s), Some(_)) => batch.add_placed(s),
+            (states, Some(_)) => batch.add_cells(states),
             _ => debug_assert!(false, "an argument of another type than the aggregate's"),
         }
     }
@@ -175,6 +238,14 @@ impl Accumulator {
             (A::GreatestF64(a), A::GreatestF64(b)) => merge(a, b, from, to),
             (A::GreatestI128(a), A::GreatestI128(b)) => merge(a, b, from, to),
             (A::GreatestText(a), A::GreatestText(b)) => merge(a, b, from, to),
+            (A::Moments(a), A::Moments(b)) => merge(a, b, from, to),
+            (A::Listed(a), A::Listed(b)) => merge(a, b, from, to),
+            (A::First(a), A::First(b)) => merge(a, b, from, to),
+            (A::Last(a), A::Last(b)) => merge(a, b, from, to),
+            (A::Cardinality(a), A::Cardinality(b)) => merge(a, b, from, to),
+            (A::Quantiles(a), A::Quantiles(b)) => merge(a, b, from, to),
+            (A::DistinctWords(a), A::DistinctWords(b)) => a.merge(b, from, to),
+            (A::DistinctBytes(a), A::DistinctBytes(b)) => a.merge(b, from, to),
             _ => debug_assert!(false, "tables of different aggregates"),
         }
     }
@@ -185,7 +256,7 @@ impl Accumulator {
             let heap = if S::ON_HEAP { states.iter().map(State::heap).sum() } else { 0 };
             states.capacity() * size_of::<S>() + heap
         }
-        each!(self, states => bytes(states))
+        each!(self, states => bytes(states), set => set.bytes())
     }
 
     /// The results by group; errors as (group, message).
@@ -225,6 +296,14 @@ impl Accumulator {
             A::GreatestF64(s) => f64s(s.iter().map(|x| x.0)),
             A::GreatestI128(s) => i128s(s.iter().map(|x| x.0)),
             A::GreatestText(s) => texts(s.iter().map(|x| x.0.as_deref())),
+            A::Moments(s) => f64s(s.iter().map(|m| m.lower(spec.func, spec.arg.as_ref().map_or(0, scale_of)))),
+            A::DistinctWords(set) => i64s(set.counts().iter().map(|n| Some(*n as i64))),
+            A::DistinctBytes(set) => i64s(set.counts().iter().map(|n| Some(*n as i64))),
+            A::Cardinality(s) => i64s(s.iter().map(|c| Some(c.lower()))),
+            A::Quantiles(s) => f64s(s.iter().map(|c| c.lower(fraction(spec)))),
+            A::Listed(s) => lists(s.iter().map(Listed::lower)),
+            A::First(s) => return values(dtype, s.iter().map(|x| x.0.as_ref())),
+            A::Last(s) => return values(dtype, s.iter().map(|x| x.0.as_ref())),
         };
         let (data, nulls) = data;
         Column { dtype, data, nulls }
@@ -257,16 +336,27 @@ impl Accumulator {
             A::GreatestF64(s) => split(s, routes, parts, A::GreatestF64),
             A::GreatestI128(s) => split(s, routes, parts, A::GreatestI128),
             A::GreatestText(s) => split(s, routes, parts, A::GreatestText),
+            A::Moments(s) => split(s, routes, parts, A::Moments),
+            A::Listed(s) => split(s, routes, parts, A::Listed),
+            A::First(s) => split(s, routes, parts, A::First),
+            A::Last(s) => split(s, routes, parts, A::Last),
+            A::Cardinality(s) => split(s, routes, parts, A::Cardinality),
+            A::Quantiles(s) => split(s, routes, parts, A::Quantiles),
+            A::DistinctWords(set) => set.split(routes, parts).into_iter().map(A::DistinctWords).collect(),
+            A::DistinctBytes(set) => set.split(routes, parts).into_iter().map(A::DistinctBytes).collect(),
         }
     }
 }
 
+/// The fraction of a percentile.
+fn fraction(spec: &AggregateSpec) -> f64 {
+    if let AggregateFunc::ApproxPercentile(q) = spec.func { q } else { 0.5 }
+}
+
 /// Digits that an average of decimals has more than its argument.
 fn added_digits(spec: &AggregateSpec) -> u32 {
-    match spec.arg {
-        Some(DataType::Decimal { scale, .. }) => u32::from(avg_scale(scale) - scale),
-        _ => 0,
-    }
+    let scale = spec.arg.as_ref().map_or(0, scale_of);
+    u32::from(avg_scale(scale) - scale)
 }
 
 type Data = (ColumnData, Option<Vec<bool>>);
@@ -303,4 +393,20 @@ fn booleans(values: impl Iterator<Item = Option<bool>>) -> Data {
 fn texts<'a>(values: impl Iterator<Item = Option<&'a str>>) -> Data {
     let (values, nulls) = optional(values);
     (ColumnData::Text(values.into_iter().collect()), nulls)
+}
+fn lists(values: impl Iterator<Item = Option<Arc<[Value]>>>) -> Data {
+    let mut nulls = Vec::new();
+    let values = values
+        .map(|v| {
+            nulls.push(v.is_none());
+            v.unwrap_or_else(|| Arc::from([]))
+        })
+        .collect();
+    let any = nulls.contains(&true);
+    (ColumnData::List(values), Some(nulls).filter(|_| any))
+}
+fn values<'a>(dtype: DataType, values: impl Iterator<Item = Option<&'a Placed>>) -> Column {
+    let mut out = Column::new(dtype);
+    values.for_each(|v| out.push(v.map_or(&Value::Null, |(_, value)| value)));
+    out
 }

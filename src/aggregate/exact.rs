@@ -303,12 +303,39 @@ const NEGATIVE_INFINITY: u32 = 4;
 /// assert_eq!(sum.to_f64(), 1.0);
 /// ```
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(try_from = "RawSum")]
 pub struct ExactSum {
     low: u64,
     high: i64,
     exponent: i32,
     special: u32,
     wide: Option<Box<Dyadic>>,
+}
+
+/// A sum as it was read, before it is checked.
+#[derive(Deserialize)]
+struct RawSum {
+    low: u64,
+    high: i64,
+    exponent: i32,
+    special: u32,
+    wide: Option<Box<Dyadic>>,
+}
+
+impl TryFrom<RawSum> for ExactSum {
+    type Error = &'static str;
+    fn try_from(raw: RawSum) -> Result<Self, &'static str> {
+        // Squares of doubles span 2^-2148 to 2^2048, and counts of them 64 bits more.
+        const BITS_MAX: i32 = 1 << 13;
+        let RawSum { low, high, exponent, special, wide } = raw;
+        let wide_fits = wide.as_ref().is_none_or(|w| {
+            w.base.unsigned_abs() <= BITS_MAX.unsigned_abs() / 64 && w.words.len() <= BITS_MAX as usize / 64
+        });
+        if exponent.unsigned_abs() > BITS_MAX.unsigned_abs() || !wide_fits {
+            return Err("the exponent of an exact sum is out of range");
+        }
+        Ok(ExactSum { low, high, exponent, special, wide })
+    }
 }
 
 impl ExactSum {
@@ -360,13 +387,10 @@ impl ExactSum {
         self.set_small(value, exponent);
     }
 
-    /// Adds an unsigned integer of 256 bits: `low + high · 2^128`.
-    pub(super) fn add_wide(&mut self, low: u128, high: u128) {
-        const HALF: u32 = 64;
-        for (part, exponent) in [(low, 0), (high, 128)] {
-            self.add_scaled((part & u128::from(u64::MAX)) as i128, exponent);
-            self.add_scaled((part >> HALF) as i128, exponent + HALF as i32);
-        }
+    /// Adds `value · 2^exponent`, for any value of 128 bits without a sign.
+    pub(super) fn add_unsigned(&mut self, value: u128, exponent: i32) {
+        self.add_scaled((value & u128::from(u64::MAX)) as i128, exponent);
+        self.add_scaled((value >> 64) as i128, exponent.saturating_add(64));
     }
 
     /// Adds another sum.
@@ -490,4 +514,54 @@ pub(super) fn ratio(value: i128, divisor: u64) -> f64 {
         return value as f64 / divisor.max(1) as f64;
     }
     Magnitude::of(value, 0).div_u64(divisor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_quotient_just_past_the_middle_rounds_up() {
+        let middle = (1i128 << 53) + 1;
+        let divisor = (1i128 << 64) + 1;
+        let div = |x: i128| Magnitude::of(x, 0).div(&Magnitude::of(divisor, 0));
+        assert_eq!(div(middle * divisor), 2f64.powi(53), "a tie goes to even");
+        assert_eq!(div((middle + 2) * divisor), 2f64.powi(53) + 4.0, "a tie goes to even");
+        // What is left over is seen nowhere but in the remainder.
+        assert_eq!(div(middle * divisor + 1), 2f64.powi(53) + 2.0);
+        assert_eq!(div(middle * divisor - 1), 2f64.powi(53));
+        assert_eq!(div(-middle * divisor - 1), -2f64.powi(53) - 2.0);
+    }
+
+    #[test]
+    fn a_sum_of_unlike_sizes_returns_to_zero() {
+        let xs: Vec<f64> = (-1074..1024).step_by(31).map(|e| 2f64.powi(e / 2) * 2f64.powi(e - e / 2)).collect();
+        let mut sum = ExactSum::default();
+        xs.iter().for_each(|x| sum.add(*x));
+        assert!(sum.heap() > 0 && sum.heap() < 800, "{} bytes", sum.heap());
+        xs.iter().rev().for_each(|x| sum.add(-x));
+        assert_eq!(sum.to_f64(), 0.0);
+        sum.add(5e-324);
+        assert_eq!(sum.to_f64(), 5e-324);
+    }
+
+    proptest! {
+        #[test]
+        fn integers_round_as_the_language_rounds(x: i128, by in 0u32..128, n in 1u64..1 << 62) {
+            let x = x >> by;
+            prop_assert_eq!(Magnitude::of(x, 0).to_f64(), x as f64);
+            prop_assert_eq!(ratio(x, 1), x as f64);
+            let (a, b) = (Magnitude::of(x, 0).div_u64(n), Magnitude::of(x, 0).div(&Magnitude::of(i128::from(n) << 64, -64)));
+            prop_assert_eq!(a, b);
+            prop_assert_eq!(ratio(x, n), a);
+        }
+
+        #[test]
+        fn decimals_round_as_the_language_rounds(x: i128, by in 0u32..128, scale in 0u8..=38) {
+            let x = x >> by;
+            let parsed: f64 = format!("{x}e-{scale}").parse().unwrap();
+            prop_assert_eq!(decimal_to_f64(x, scale), parsed);
+        }
+    }
 }

@@ -8,7 +8,7 @@
 //! Invariant: numbers are dense, keys are distinct (`codec` says when keys are equal), and every key is in the index.
 
 use super::codec::{PACKED_NULL, decode, double_word, encode, encode_cell, pack, route, unpack, value_of_word};
-use crate::types::{Column, ColumnData, DataType, Value};
+use crate::types::{Column, ColumnData, DataType, TextData, Value};
 use foldhash::SharedSeed;
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashTable;
@@ -469,6 +469,14 @@ impl Keys {
                 let data = ColumnData::I64(words.keys.iter().map(|k| *k as i64).collect());
                 vec![Column { dtype: t.clone(), data, nulls: None }]
             }
+            (Store::Two(words), [DataType::Text]) => {
+                let mut buffers = vec![[0; 16]; words.keys.len()];
+                text_column(words.keys.iter().zip(&mut buffers).map(|(key, buffer)| unpack(*key, buffer)))
+            }
+            (Store::Bytes(bytes), [DataType::Text]) => {
+                let keys = (0..bytes.ends.len()).map(|g| bytes.get(g));
+                text_column(keys.map(|key| (key != TEXT_NULL).then_some(key)))
+            }
             _ => {
                 let mut out: Vec<Column> = self.types.iter().cloned().map(Column::new).collect();
                 for group in 0..self.len() {
@@ -483,6 +491,18 @@ impl Keys {
     pub(super) fn routes(&self, parts: usize) -> Vec<u32> {
         route(&self.columns(), self.len(), parts)
     }
+}
+
+fn text_column<'a>(keys: impl Iterator<Item = Option<&'a [u8]>>) -> Vec<Column> {
+    let mut texts = TextData::default();
+    let mut nulls = Vec::new();
+    for key in keys {
+        let text = key.and_then(|k| std::str::from_utf8(k).ok());
+        nulls.push(text.is_none());
+        texts.push(text.unwrap_or_default());
+    }
+    let any = nulls.contains(&true);
+    vec![Column { dtype: DataType::Text, data: ColumnData::Text(texts), nulls: Some(nulls).filter(|_| any) }]
 }
 
 fn text_value(bytes: Option<&[u8]>) -> Value {

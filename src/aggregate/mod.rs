@@ -5,9 +5,16 @@
 
 mod accumulator;
 mod codec;
+mod distinct;
 pub mod exact;
 pub mod fixed;
 mod keys;
+#[cfg(test)]
+mod laws;
+mod moments;
+pub mod monoid;
+mod ordered;
+mod sketch;
 mod state;
 pub mod table;
 
@@ -80,6 +87,11 @@ impl AggregateFunc {
             AggregateFunc::ApproxPercentile(_) => "approx_percentile",
         }
     }
+}
+
+/// Digits after the point of a type's values.
+fn scale_of(dtype: &DataType) -> u8 {
+    if let DataType::Decimal { scale, .. } = dtype { *scale } else { 0 }
 }
 
 /// Digits after the point of an average of decimals.

@@ -215,6 +215,8 @@ mod tests {
     use super::*;
     use crate::aggregate::AggregateFunc;
     use crate::types::Value;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
 
     fn column(dtype: DataType, values: &[Value]) -> Column {
         let mut out = Column::new(dtype);
@@ -314,6 +316,63 @@ mod tests {
             }
             joined.sort();
             assert_eq!(joined, results(&whole));
+        }
+    }
+
+    /// One value of a key column: few different ones, NULLs, texts around the length that is packed.
+    fn key_value(dtype: &DataType) -> BoxedStrategy<Value> {
+        let some = match dtype {
+            DataType::Text => "[ab]{0,2}|[ab]{14,16}".prop_map(|s| Value::Text(s.as_str().into())).boxed(),
+            DataType::Double => proptest::sample::select(vec![0.0, -0.0, f64::NAN, 1.5, f64::NEG_INFINITY])
+                .prop_map(Value::Double)
+                .boxed(),
+            _ => (-3i64..3).prop_map(Value::BigInt).boxed(),
+        };
+        prop_oneof![8 => some, 1 => Just(Value::Null)].boxed()
+    }
+
+    fn keyed_rows() -> impl Strategy<Value = (Vec<DataType>, Vec<Vec<Value>>)> {
+        let one = proptest::sample::select(vec![DataType::Text, DataType::Double, DataType::BigInt]);
+        proptest::collection::vec(one, 0..4).prop_flat_map(|types| {
+            let row: Vec<_> = types.iter().map(key_value).collect();
+            (Just(types), proptest::collection::vec(row, 0..60))
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn groups_are_those_of_a_map((types, all) in keyed_rows(), cut in 0usize..60, other in 0usize..60) {
+            let spec = spec(&types);
+            let keys = |i: usize| column(types[i].clone(), &all.iter().map(|r| r[i].clone()).collect::<Vec<_>>());
+            let args: Vec<i64> = (0..all.len() as i64).collect();
+            let batch = rows((0..types.len()).map(keys).collect(), &args);
+            let (cut, other) = (cut.min(all.len()), other.min(all.len()));
+            let expect = |rows: &[usize]| {
+                let mut map: BTreeMap<Vec<Value>, (i64, i64)> = BTreeMap::new();
+                for row in rows {
+                    let entry = map.entry(all[*row].clone()).or_default();
+                    *entry = (entry.0 + 1, entry.1 + *row as i64);
+                }
+                let big = |(k, (n, sum))| (k, vec![Value::BigInt(n), Value::BigInt(sum)]);
+                map.into_iter().map(big).collect::<Vec<_>>()
+            };
+            let table = |rows: std::ops::Range<usize>| {
+                let mut table = Table::new(Arc::clone(&spec));
+                let rows: Vec<u32> = rows.map(|r| r as u32).collect();
+                rows.chunks(7).for_each(|rows| table.insert(&batch, rows));
+                table
+            };
+            let every: Vec<usize> = (0..all.len()).collect();
+            let (first, second, keys) = (table(0..cut), table(cut..all.len()), table(0..other));
+            let mut whole = first.clone();
+            whole.merge(&second);
+            prop_assert_eq!(results(&whole), expect(&every));
+
+            let mut matching = first;
+            matching.merge_matching(&second, &keys);
+            let wanted = |r: &usize| *r < cut || all[..other].contains(&all[*r]);
+            let every: Vec<usize> = every.into_iter().filter(wanted).collect();
+            prop_assert_eq!(results(&matching), expect(&every));
         }
     }
 
