@@ -16,6 +16,7 @@ pub mod source;
 pub mod sql;
 pub mod time;
 pub mod types;
+pub mod verify;
 pub mod watermark;
 pub mod window;
 

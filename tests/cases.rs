@@ -6,6 +6,7 @@ use common::{Actual, Case, CaseRecord, Item, compare};
 use slackwater::aggregate::RecordOrder;
 use slackwater::oracle::{Bounds, Key, OracleRecord, OracleSettings, evaluate, metrics};
 use slackwater::types::{DataType, Value};
+use slackwater::verify::{TraceRow, oracle_changelog};
 use slackwater::watermark::sequential::SequentialStamper;
 use slackwater::watermark::{AFTER_ALL, BEFORE_ALL};
 
@@ -99,6 +100,61 @@ fn every_case_through_the_oracle() {
     assert!(cases.len() >= 161, "found {} cases only", cases.len());
     let failures: Vec<String> = cases.iter().filter_map(|case| compare(case, &run(case)).err()).collect();
     assert!(failures.is_empty(), "{} of {} cases fail:\n{}", failures.len(), cases.len(), failures.join("\n"));
+}
+
+/// Records of a case as verification reads them.
+fn trace(case: &Case) -> Vec<TraceRow> {
+    let read = |(position, item): (u64, &Item)| match item {
+        Item::Record(r) => Some(TraceRow {
+            partition: Some(r.partition.clone()),
+            position,
+            event_time_us: r.event_time_us,
+            watermark_us: r.event_time_us.map_or(BEFORE_ALL, |et| et.saturating_sub(case.delay_us)),
+            arrived_us: Some(r.arrived_us),
+            row: vec![
+                Value::Text(r.partition.as_str().into()),
+                r.event_time_us.map_or(Value::Null, Value::Timestamp),
+                Value::Timestamp(r.arrived_us),
+                r.key.clone(),
+                r.value.clone(),
+                Value::Boolean(r.pass),
+            ],
+            value_errors: vec![],
+            reject: case.reject_reason(r).map(|reason| (reason, String::new())),
+        }),
+        _ => None,
+    };
+    (0..).zip(&case.items).filter_map(read).collect()
+}
+
+/// Cases with windows through the verifying evaluator, from plans: partitions named by a column, which end with the input.
+#[test]
+fn every_case_with_windows_through_verification() {
+    let mut ran = 0;
+    for case in common::all() {
+        let Some((table, view)) = common::plans(&case) else { continue };
+        if !case.bounded || case.items.iter().any(|item| !matches!(item, Item::Record(_))) {
+            continue;
+        }
+        let rows = trace(&case);
+        let found = oracle_changelog(&view, &table, &case.partitions, &rows).unwrap();
+        let index = |record: usize| usize::try_from(rows[record].position).unwrap();
+        let mut dropped: Vec<_> = found.late.iter().map(|l| (index(l.record), l.window_us, l.lag_us)).collect();
+        dropped.sort_unstable();
+        let rejected = rows.iter().enumerate().filter_map(|(i, row)| Some((index(i), row.reject.as_ref()?.0)));
+        let actual = Actual {
+            metrics: metrics(&found.changes),
+            dropped,
+            rejected: rejected.collect(),
+            filtered: usize::try_from(found.ledger.records.filtered).unwrap(),
+            changelog: found.changes,
+        };
+        compare(&case, &actual).unwrap();
+        assert!(found.ledger.records.balances());
+        assert_eq!(found.ledger.contributions.too_late, case.expect.dropped.len() as u64, "{}", case.name);
+        ran += 1;
+    }
+    assert!(ran > 90, "{ran} cases only");
 }
 
 /// The comparison itself can fail: a run with another lateness rule is caught by many cases.

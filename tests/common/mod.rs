@@ -6,8 +6,13 @@
 pub mod run;
 
 use serde_json::Value as Json;
+use slackwater::aggregate::{AggregateFunc, AggregateSpec};
+use slackwater::expr::Expr;
 use slackwater::oracle::Windows;
-use slackwater::plan::{LateRecords, LatenessScope};
+use slackwater::plan::{
+    AggregatePlan, ColumnPlan, Format, LateRecords, LatenessScope, OnError, SourcePlan, TablePlan, ViewKind, ViewPlan,
+    WindowPlan, WindowedPlan,
+};
 use slackwater::record::RejectReason;
 use slackwater::sink::{Change, Op};
 use slackwater::types::{DataType, Value};
@@ -251,4 +256,76 @@ pub fn compare(case: &Case, actual: &Actual) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Indices of the columns of [`plans`]' table.
+pub const COLUMNS: [&str; 6] = ["p", "et", "at", "k", "v", "pass"];
+
+/// The case as a table and a view: `SELECT k, window_start, window_end, count(*), sum(v), min(v), max(v) … WHERE pass
+/// GROUP BY k, window_start, window_end`, with the partitions named by a column and declared. `None` for sessions. The
+/// published columns are the four aggregates alone, as in [`Expect`].
+pub fn plans(case: &Case) -> Option<(TablePlan, ViewPlan)> {
+    let Windows::Hopping { size_us, slide_us, offset_us } = case.windows else { return None };
+    let types = [
+        DataType::Text,
+        DataType::Timestamp,
+        DataType::Timestamp,
+        DataType::Text,
+        case.value_type.clone(),
+        DataType::Boolean,
+    ];
+    let column = |(name, dtype): (&&str, &DataType)| ColumnPlan {
+        name: (*name).into(),
+        path: vec![(*name).into()],
+        dtype: dtype.clone(),
+    };
+    let table = TablePlan {
+        name: case.name.clone(),
+        columns: COLUMNS.iter().zip(&types).map(column).collect(),
+        event_time: Some(1),
+        watermark: None,
+        delay_us: Some(case.delay_us),
+        arrival_time: Some(2),
+        partition: Some(0),
+        partitions: case.partitions.clone(),
+        scope: case.watermarks.scope,
+        idle_timeout_us: case.watermarks.idle_timeout_us,
+        granularity_us: case.watermarks.granularity_us,
+        tick_us: case.watermarks.tick_us,
+        max_future_us: case.max_future_us,
+        late_records: case.late_records,
+        on_error: OnError::Reject,
+        rejects: None,
+        time_unit_us: 1,
+        source: SourcePlan::Stdin { format: Format::Json },
+    };
+    let value = || Expr::column(4, case.value_type.clone());
+    let aggregate = |func| {
+        let arg = (func != AggregateFunc::CountAll).then(value);
+        let spec = AggregateSpec { func, arg: arg.as_ref().map(|a| a.dtype.clone()) };
+        AggregatePlan { spec, arg, filter: None }
+    };
+    let functions = [AggregateFunc::CountAll, AggregateFunc::Sum, AggregateFunc::Min, AggregateFunc::Max];
+    let aggregates: Vec<AggregatePlan> = functions.into_iter().map(aggregate).collect();
+    let outputs: Vec<DataType> = aggregates.iter().map(|a| a.spec.output().unwrap()).collect();
+    let windowed = WindowedPlan {
+        window: WindowPlan { size_us, slide_us, offset_us },
+        group: vec![Expr::column(3, DataType::Text)],
+        select: (3..).zip(&outputs).map(|(i, dtype)| Expr::column(i, dtype.clone())).collect(),
+        aggregates,
+        having: None,
+    };
+    let names = ["count", "sum", "min", "max"].map(String::from);
+    let view = ViewPlan {
+        name: None,
+        table: 0,
+        filter: Some(Expr::column(5, DataType::Boolean)),
+        kind: ViewKind::Windowed(windowed),
+        output: names.into_iter().zip(outputs).collect(),
+        horizon_us: case.horizon_us,
+        late: None,
+        spike_above: 1,
+        sql: String::new(),
+    };
+    Some((table, view))
 }
