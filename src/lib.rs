@@ -4,6 +4,8 @@
 pub mod aggregate;
 pub mod error;
 pub mod expr;
+pub mod lateness;
+pub mod oracle;
 pub mod plan;
 pub mod record;
 pub mod sink;
