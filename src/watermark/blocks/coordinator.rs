@@ -45,7 +45,7 @@ struct Lane {
 #[derive(Debug)]
 enum Scope {
     Partition(PartitionScope),
-    Source(SourceScope),
+    Source(Box<SourceScope>),
 }
 
 /// Turns summaries into contexts; equal on every worker.
@@ -88,7 +88,9 @@ impl Coordinator {
         let known = u32::try_from(names.len()).unwrap_or(u32::MAX);
         let scope = match settings.scope {
             LatenessScope::Partition => Scope::Partition(PartitionScope::new(known, lanes.len(), by_column)),
-            LatenessScope::Source => Scope::Source(SourceScope::new(&settings, known, lanes.len(), by_column)),
+            LatenessScope::Source => {
+                Scope::Source(Box::new(SourceScope::new(&settings, known, lanes.len(), by_column)))
+            }
         };
         let mut coordinator = Coordinator {
             granularity_us: settings.granularity_us.max(1),
@@ -181,13 +183,14 @@ impl Coordinator {
         &self.names
     }
 
-    /// Watermark of each of [`Coordinator::partitions`], not rounded.
+    /// Watermark of each of [`Coordinator::partitions`].
     pub fn partition_watermarks(&self) -> Vec<i64> {
         let mut watermarks_us = match &self.scope {
             Scope::Partition(scope) => scope.watermarks_us(),
             Scope::Source(scope) => scope.watermarks_us(),
         };
         watermarks_us.resize(self.names.len(), BEFORE_ALL);
+        watermarks_us.iter_mut().for_each(|w| *w = round_down(*w, self.granularity_us));
         watermarks_us
     }
 

@@ -104,9 +104,13 @@ pub(super) struct SourceScope {
     due: BTreeSet<(Tick, u32)>,
     /// Blocks of ours that are taken in half, by their least stamp, and their lane.
     held: BTreeSet<(i64, u32)>,
-    /// The source's first arrival so far; it is final once a tick has ended.
+    /// The source's first arrival (of a record that is no reject) so far; final at the end of the tick it is in.
     first_us: Option<i64>,
+    /// Whether it is final, and the silent partitions have been put down in `idle_due`.
+    watched: bool,
     last_tick: Option<Tick>,
+    /// The tick that has been taken in as far as it is known, but is not finished.
+    open_tick: Option<Tick>,
     /// Whether a partition became active in the last finished tick.
     grew: bool,
     complete: Vec<Pending>,
@@ -131,7 +135,9 @@ impl SourceScope {
             due: BTreeSet::new(),
             held: BTreeSet::new(),
             first_us: None,
+            watched: false,
             last_tick: None,
+            open_tick: None,
             grew: false,
             complete: Vec::new(),
         }
@@ -148,13 +154,7 @@ impl SourceScope {
         let started = self.last_tick.is_some();
         let Some(lane) = self.lanes.get_mut(number as usize) else { return };
         let before_us = lane.clock_us;
-        if let Some(first_us) = block.summary.first_arrival_us {
-            lane.arrived = true;
-            if !started {
-                let first_us = before_us.map_or(first_us, |clock_us| clock_us.max(first_us));
-                self.first_us = Some(self.first_us.map_or(first_us, |f| f.min(first_us)));
-            }
-        }
+        lane.arrived |= !block.summary.segments.is_empty();
         for segment in &block.summary.segments {
             lane.clock_us = lane.clock_us.max(Some(segment.clock_us.unwrap_or(BEFORE_ALL)));
         }
@@ -201,9 +201,9 @@ impl SourceScope {
         if self.silent > 0 {
             return;
         }
-        let open_tick = self.clocks.first().map(|&(clock_us, _)| tick_of(clock_us, self.tick_us));
+        let reached = self.clocks.first().map(|&(clock_us, _)| tick_of(clock_us, self.tick_us));
         while let Some(tick) = self.next_tick() {
-            if open_tick.is_some_and(|open| tick > open) {
+            if reached.is_some_and(|reached| tick > reached) {
                 break;
             }
             while let Some(&(due, lane)) = self.due.first() {
@@ -213,12 +213,14 @@ impl SourceScope {
                 self.due.remove(&(due, lane));
                 self.take_in(lane, tick);
             }
-            if open_tick == Some(tick) {
+            if reached == Some(tick) {
+                self.open_tick = reached;
                 break;
             }
+            self.open_tick = None;
             self.end_tick(tick);
         }
-        if open_tick.is_none() && self.due.is_empty() {
+        if reached.is_none() && self.due.is_empty() {
             self.watermark_us = AFTER_ALL;
         }
     }
@@ -270,7 +272,7 @@ impl SourceScope {
         let due = self.due.first().map(|&(tick, _)| tick);
         let idle = self.idle_due.first().map(|&(tick, _)| tick);
         let counts = self.last_tick.filter(|_| self.grew).map(|tick| tick.saturating_add(1));
-        [due, idle, counts].into_iter().flatten().min()
+        [due, idle, counts, self.open_tick].into_iter().flatten().min()
     }
 
     /// Takes in what the lane has up to `tick`, whose predecessor is finished, and puts the lane down for the tick of what
@@ -308,6 +310,10 @@ impl SourceScope {
             return;
         };
         waiting.taken = waiting.taken.saturating_add(1);
+        if !self.watched && !segment.entries.is_empty() {
+            let first_us = waiting.clock_us.max(summary.first_arrival_us);
+            self.first_us = [self.first_us, first_us].into_iter().flatten().min();
+        }
         for entry in &segment.entries {
             let Some(&partition) = context.partitions.get(entry.partition as usize) else { continue };
             if let Some(bound) = self.bound(partition) {
@@ -342,7 +348,7 @@ impl SourceScope {
 
     /// The end of a tick in which everything has been taken in.
     fn end_tick(&mut self, tick: Tick) {
-        if self.last_tick.is_none() {
+        if !self.watched {
             self.watch_silent();
         }
         let risen = self.end_changed(tick);
@@ -364,9 +370,11 @@ impl SourceScope {
         self.last_tick = Some(tick);
     }
 
-    /// At the end of the first tick: partitions that have yielded nothing are idle some time after the first arrival.
+    /// At the end of the first tick with records: partitions that have yielded nothing are idle some time after the
+    /// first arrival.
     fn watch_silent(&mut self) {
         let (Some(first_us), Some(timeout_us)) = (self.first_us, self.idle_timeout_us) else { return };
+        self.watched = true;
         let idle_tick = idle_tick(first_us, timeout_us, self.tick_us);
         for (partition, part) in (0u32..).zip(&mut self.parts) {
             if part.state == State::Active {

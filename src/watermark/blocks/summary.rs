@@ -17,8 +17,8 @@ pub struct BlockSummary {
     pub lines: u64,
     /// Whether the lane ends with it.
     pub last: bool,
-    /// The first arrival time in it, rejects included (source scope; idleness of a silent partition counts from the
-    /// source's first arrival).
+    /// The block's own arrival clock at its first accepted row (source scope; the idleness of a silent partition counts
+    /// from the source's first arrival).
     pub first_arrival_us: Option<i64>,
     /// Names of the partitions met in it, in order of first appearance; empty if the lane is one partition.
     pub partition_names: Vec<String>,
@@ -128,6 +128,7 @@ impl SummaryBuilder {
         let (mut watermarks_us, mut arrived_us) = (watermarks_us, arrived_us);
         while let Some(&first_us) = arrived_us.first() {
             self.arrive(first_us);
+            self.note_first();
             let tick_last_us = self.tick_last_us;
             let run = arrived_us.iter().position(|&a| a > tick_last_us).unwrap_or(arrived_us.len());
             let (arrived_now, arrived_later) = arrived_us.split_at(run);
@@ -169,7 +170,6 @@ impl SummaryBuilder {
     #[cold]
     fn turn(&mut self, arrived_us: i64, tick_us: i64) {
         self.close_segment();
-        self.first_arrival_us = self.first_arrival_us.or(Some(arrived_us));
         let to_last_us = tick_us.saturating_sub(1).saturating_sub(arrived_us.rem_euclid(tick_us));
         self.tick_last_us = arrived_us.saturating_add(to_last_us);
     }
@@ -200,9 +200,17 @@ impl SummaryBuilder {
         self.rows = self.rows.saturating_add(rows);
     }
 
+    /// Notes the clock at the block's first row.
+    fn note_first(&mut self) {
+        if self.rows == 0 {
+            self.first_arrival_us = self.first_arrival_us.or(self.clock_us);
+        }
+    }
+
     /// The partition's first row in the segment; `new`: in the block.
     #[cold]
     fn enter(&mut self, partition: u32, watermark_us: i64, rows: u32, new: bool) {
+        self.note_first();
         if new && self.tick_us.is_none() && !self.open.entries.is_empty() {
             self.close_segment();
         }
