@@ -10,8 +10,24 @@ pub mod trace;
 pub mod generator;
 
 use crate::error::Result;
+mod csv;
+mod decode;
+mod files;
+mod frame;
+mod json;
+mod number;
+mod plain;
+mod stdin;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use crate::error::{Error, Result};
+use crate::plan::{Format, SourcePlan, TablePlan};
 use crate::record::RejectReason;
 use crate::types::Column;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A record that is a reject of the table.
@@ -118,4 +134,72 @@ pub trait Source: Send + Sync {
     /// The reader of worker `share` of `shares` over lane `lane`: blocks with `index % shares == share`.
     /// Lanes that are not splittable are opened with `(0, 1)` by their owner only.
     fn open(&self, lane: usize, share: u64, shares: u64) -> Box<dyn LaneReader>;
+}
+
+/// How a source is read; no result depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SourceOptions {
+    /// Bytes of text in a block, at most 1 GiB. Default 1 MiB.
+    pub block_bytes: usize,
+    /// Workers that will read: small files are cut finer for more of them. Default 1.
+    pub workers: usize,
+}
+
+impl Default for SourceOptions {
+    fn default() -> Self {
+        SourceOptions { block_bytes: 1 << 20, workers: 1 }
+    }
+}
+
+/// Opens the source of a table. `wanted` are the table's columns that any view uses, by index; the table's own (event time,
+/// arrival time, partition) are read in any case.
+///
+/// # Errors
+/// When a file is missing or is a directory, when a CSV header lacks a declared column, or when the format needs a cargo
+/// feature that is not built in.
+pub fn open(table: &TablePlan, wanted: &BTreeSet<usize>, options: &SourceOptions) -> Result<Arc<dyn Source>> {
+    let plan = decode::DecodePlan::new(table, wanted);
+    match &table.source {
+        SourcePlan::File { format: Format::Parquet, .. } | SourcePlan::Stdin { format: Format::Parquet }
+            if cfg!(not(feature = "parquet")) =>
+        {
+            Err(no_parquet())
+        }
+        SourcePlan::File { path, format } => {
+            Ok(Arc::new(files::FileSource::open(table, (path, format), plan, options)?))
+        }
+        SourcePlan::Stdin { format } => {
+            Ok(Arc::new(stdin::LiveSource::new(Box::new(std::io::stdin()), format, plan, options)?))
+        }
+        SourcePlan::Generator(_) => Err(Error::usage("the generator is not part of this build")),
+    }
+}
+
+/// Opens a table of text records whose input is any reader, read ahead by a thread of its own as standard input is.
+///
+/// # Errors
+/// When the format is Parquet, which must be a file.
+pub fn open_reader(
+    table: &TablePlan,
+    format: &Format,
+    input: Box<dyn std::io::Read + Send>,
+    wanted: &BTreeSet<usize>,
+    options: &SourceOptions,
+) -> Result<Arc<dyn Source>> {
+    Ok(Arc::new(stdin::LiveSource::new(input, format, decode::DecodePlan::new(table, wanted), options)?))
+}
+
+fn no_parquet() -> Error {
+    Error::usage("this build cannot read Parquet").with_hint("build with the cargo feature `parquet`")
+}
+
+/// A reader that gives an error and nothing else.
+fn failing(error: Error) -> Box<dyn LaneReader> {
+    struct Failing(Option<Error>);
+    impl LaneReader for Failing {
+        fn next_block(&mut self) -> Result<Next> {
+            self.0.take().map_or(Ok(Next::End), Err)
+        }
+    }
+    Box::new(Failing(Some(error)))
 }

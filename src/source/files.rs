@@ -1,0 +1,219 @@
+//! Files as a source: which there are, in which lanes they stand, and how each is read.
+//!
+//! One lane a file; with a partition column one lane for all of them, in bytewise order of their paths. Uncompressed
+//! NDJSON is cut into blocks that all workers share ([`super::plain`]); everything else is read from front to back by
+//! the lane's owner ([`super::stream`]).
+
+use super::decode::DecodePlan;
+use super::plain::PlainReader;
+use super::stream::{self, StreamReader};
+use super::{LaneInfo, LaneReader, Source, SourceOptions, failing};
+use crate::error::{Error, Result};
+use crate::plan::{Format, TablePlan};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Blocks are not made smaller than this for the sake of more workers.
+const SMALL_BLOCK: u64 = 64 << 10;
+/// Offsets within a block are 32 bits wide, and the last record reaches over its end.
+const LARGEST_BLOCK: usize = 1 << 30;
+
+/// How a file is compressed, by its suffix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Compression {
+    None,
+    Gzip,
+    Zstd,
+}
+
+impl Compression {
+    fn of(path: &Path) -> Self {
+        match path.extension().and_then(|suffix| suffix.to_str()).map(str::to_ascii_lowercase).as_deref() {
+            Some("gz" | "gzip") => Compression::Gzip,
+            Some("zst" | "zstd") => Compression::Zstd,
+            _ => Compression::None,
+        }
+    }
+}
+
+/// A file to be read.
+#[derive(Clone, Debug)]
+pub(super) struct InputFile {
+    pub(super) path: PathBuf,
+    /// The path for messages.
+    pub(super) name: String,
+    /// Its size when it was found; what is added later does not count.
+    pub(super) size: u64,
+    /// Not a pipe or device: has a size, and can be opened again.
+    pub(super) regular: bool,
+    pub(super) compression: Compression,
+}
+
+impl InputFile {
+    fn new(path: PathBuf) -> Result<Self> {
+        let name = path.to_string_lossy().into_owned();
+        let metadata = std::fs::metadata(&path).map_err(|error| {
+            let missing = error.kind() == std::io::ErrorKind::NotFound;
+            if missing {
+                let hint = format!("paths are relative to {}", directory_in_words());
+                Error::input("expected a file, found nothing").at(&*name).with_hint(hint)
+            } else {
+                Error::input("cannot look at the file").at(&*name).with_source(error)
+            }
+        })?;
+        if metadata.is_dir() {
+            let hint = format!(
+                "to read the files in it, write path = '{}/*.ndjson' or a pattern of that kind",
+                name.trim_end_matches('/')
+            );
+            return Err(Error::input("expected a file, found a directory").at(name).with_hint(hint));
+        }
+        let compression = Compression::of(&path);
+        Ok(InputFile { path, name, size: metadata.len(), regular: metadata.is_file(), compression })
+    }
+
+    /// An error of reading, in words.
+    pub(super) fn unreadable(&self, error: std::io::Error) -> Error {
+        let truncated = error.kind() == std::io::ErrorKind::UnexpectedEof;
+        let message = match self.compression {
+            Compression::Gzip if truncated => "truncated gzip data",
+            Compression::Zstd if truncated => "truncated zstd data",
+            Compression::Gzip => "cannot read gzip data",
+            Compression::Zstd => "cannot read zstd data",
+            Compression::None => "cannot read",
+        };
+        let error = Error::input(message).at(&*self.name).with_source(error);
+        if truncated && self.compression != Compression::None {
+            return error.with_hint("the file ends before its last record does; records before the break were read");
+        }
+        error
+    }
+}
+
+fn directory_in_words() -> String {
+    std::env::current_dir().map_or_else(|_| "the current directory".to_owned(), |path| path.display().to_string())
+}
+
+/// The files that a path or pattern names, in bytewise order.
+///
+/// # Errors
+/// When there is none, one is a directory, or the pattern is broken.
+fn discover(path: &str) -> Result<Vec<InputFile>> {
+    // A file may have a bracket in its name.
+    if !path.contains(['*', '?', '[']) || Path::new(path).exists() {
+        return Ok(vec![InputFile::new(PathBuf::from(path))?]);
+    }
+    let paths = glob::glob(path).map_err(|error| {
+        Error::usage(format!("\"{path}\" is no pattern of paths: {} at character {}", error.msg, error.pos + 1))
+            .with_hint("* stands for any text, ? for one character, ** for directories, [ab] for a or b, [[] for [")
+    })?;
+    let mut files = Vec::new();
+    let mut directories = 0;
+    for found in paths {
+        let found = found.map_err(|error| {
+            let name = error.path().display().to_string();
+            Error::input("cannot list the directory").at(name).with_source(error)
+        })?;
+        if found.is_dir() {
+            directories += 1;
+            continue;
+        }
+        files.push(InputFile::new(found)?);
+    }
+    if files.is_empty() {
+        let error = Error::input(format!("expected files like \"{path}\", found none"));
+        return Err(match directories {
+            0 => error.with_hint(format!("paths are relative to {}", directory_in_words())),
+            n => error.with_hint(format!("{n} directories match; add /* to read the files in them")),
+        });
+    }
+    files.sort_by(|a, b| a.path.as_os_str().as_encoded_bytes().cmp(b.path.as_os_str().as_encoded_bytes()));
+    files.dedup_by(|a, b| a.path == b.path);
+    Ok(files)
+}
+
+/// Files ready to be read.
+pub(super) struct FileSource {
+    lanes: Vec<LaneInfo>,
+    files: Vec<Arc<[InputFile]>>,
+    format: Format,
+    plan: DecodePlan,
+    block_bytes: usize,
+}
+
+impl FileSource {
+    /// Looks for the files and checks what can be checked before reading.
+    ///
+    /// # Errors
+    /// When a file is missing, or a header does not name the declared columns.
+    pub(super) fn open(
+        table: &TablePlan,
+        (path, format): (&str, &Format),
+        plan: DecodePlan,
+        options: &SourceOptions,
+    ) -> Result<Self> {
+        let files = discover(path)?;
+        if let Format::Csv(csv) = format {
+            for file in &files {
+                stream::check_header(file, csv, &plan)?;
+            }
+        }
+        let total: u64 = files.iter().map(|file| file.size).fold(0, u64::saturating_add);
+        // Small inputs are cut finer, so that every worker finds something to do.
+        let fine = total / (options.workers.max(1) as u64 * 4);
+        let largest = options.block_bytes.clamp(1, LARGEST_BLOCK);
+        let block_bytes = usize::try_from(fine.max(SMALL_BLOCK)).map_or(largest, |fine| fine.min(largest));
+        let groups: Vec<(String, Vec<InputFile>)> = if table.partition.is_some() {
+            vec![(path.to_owned(), files)]
+        } else {
+            files.into_iter().map(|file| (file.name.clone(), vec![file])).collect()
+        };
+        let mut out = FileSource { lanes: Vec::new(), files: Vec::new(), format: format.clone(), plan, block_bytes };
+        for (name, files) in groups {
+            let regular = files.iter().all(|file| file.regular);
+            let plain = files.iter().all(|file| file.compression == Compression::None);
+            out.lanes.push(LaneInfo {
+                name,
+                bytes: regular.then(|| files.iter().map(|file| file.size).fold(0, u64::saturating_add)),
+                splittable: regular && plain && *format == Format::Json,
+                files: files.iter().map(|file| file.name.clone()).collect(),
+            });
+            out.files.push(files.into());
+        }
+        Ok(out)
+    }
+
+    #[cfg(test)]
+    pub(super) fn limit_records(&mut self, max_record_bytes: usize) {
+        self.plan.max_record_bytes = max_record_bytes;
+    }
+
+    /// A reader for the format; Parquet needs the cargo feature.
+    fn reader(&self, lane: u32, files: Arc<[InputFile]>) -> Box<dyn LaneReader> {
+        match StreamReader::files(lane, files.clone(), &self.format, &self.plan, self.block_bytes) {
+            Some(reader) => Box::new(reader),
+            #[cfg(feature = "parquet")]
+            None => Box::new(super::parquet::ParquetReader::new(lane, files, &self.plan)),
+            #[cfg(not(feature = "parquet"))]
+            None => failing(super::no_parquet()),
+        }
+    }
+}
+
+impl Source for FileSource {
+    fn lanes(&self) -> &[LaneInfo] {
+        &self.lanes
+    }
+
+    fn open(&self, lane: usize, share: u64, shares: u64) -> Box<dyn LaneReader> {
+        let number = u32::try_from(lane).unwrap_or(u32::MAX);
+        let (Some(info), Some(files)) = (self.lanes.get(lane), self.files.get(lane)) else {
+            return failing(Error::input(format!("there is no lane {lane}")));
+        };
+        if info.splittable {
+            let block_bytes = self.block_bytes as u64;
+            return Box::new(PlainReader::new(number, files.clone(), &self.plan, block_bytes, (share, shares)));
+        }
+        self.reader(number, files.clone())
+    }
+}
