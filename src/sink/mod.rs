@@ -1,7 +1,42 @@
-//! Sinks: changelog, metrics and backfills tables, the late and the reject output, the summary. (Owner: sink)
+//! Sinks: changelog, metrics and backfills tables, the late and the reject output, the summary.
+//!
+//! Everything here runs on one thread and is given changes that are complete and sorted per watermark step; it decides
+//! bytes, never results. [`text`] writes values, [`rows`] rows in a format, [`target`] bytes to standard output or to a file
+//! that appears whole or not at all. [`view`] drives the sinks of one view and holds the tables of its correctable windows;
+//! [`spool`] puts rows that come in any order into the order of their records; [`late`] and [`rejects`] are those rows;
+//! [`summary`] is what a run says of itself.
+
+pub mod late;
+#[cfg(feature = "parquet")]
+pub mod parquet;
+pub mod rejects;
+pub mod rows;
+pub mod spool;
+pub mod summary;
+pub mod table;
+pub mod target;
+pub mod text;
+pub mod view;
 
 use crate::types::Value;
 use serde::{Deserialize, Serialize};
+
+/// Whether anybody still reads what is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a closed output ends the run"]
+pub enum Flow {
+    /// Go on.
+    Open,
+    /// The reader has closed the pipe: nothing more is wanted. The run stops and ends with success.
+    Closed,
+}
+
+impl Flow {
+    /// `Closed` if either is.
+    pub fn and(self, other: Flow) -> Flow {
+        if self == Flow::Closed { self } else { other }
+    }
+}
 
 /// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -57,9 +92,6 @@ impl Change {
     /// The documented order of a changelog file: watermark, closings first, window end, window start, group columns, retraction first.
     pub fn compare(&self, other: &Change) -> std::cmp::Ordering {
         let place = |c: &Change| (c.watermark_us, !c.closing, c.window_us.map(|(s, e)| (e, s)));
-        place(self)
-            .cmp(&place(other))
-            .then_with(|| self.group.cmp(&other.group))
-            .then_with(|| self.op.cmp(&other.op))
+        place(self).cmp(&place(other)).then_with(|| self.group.cmp(&other.group)).then_with(|| self.op.cmp(&other.op))
     }
 }
