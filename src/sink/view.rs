@@ -376,3 +376,336 @@ fn count(n: u64) -> Value {
 pub(super) fn time_or_null(us: i64) -> Value {
     if us == BEFORE_ALL || us == AFTER_ALL { Value::Null } else { Value::Timestamp(us) }
 }
+<<<<<<< HEAD
+=======
+
+#[cfg(test)]
+mod tests {
+    use super::super::target::tests::{Captured, names};
+    use super::*;
+    use crate::expr::Expr;
+    use crate::plan::{SinkFormat, SinkTarget, WindowPlan, WindowedPlan};
+
+    const MINUTE: i64 = 60_000_000;
+
+    /// `SELECT key, n` per minute, `n` an aggregate.
+    fn plan(horizon_us: Option<i64>) -> ViewPlan {
+        let int = DataType::BigInt;
+        let select = vec![
+            Expr::column(1, DataType::Timestamp),
+            Expr::column(2, DataType::Timestamp),
+            Expr::column(0, DataType::Text),
+            Expr::column(3, int.clone()),
+        ];
+        ViewPlan {
+            name: Some("per_minute".into()),
+            table: 0,
+            filter: None,
+            kind: ViewKind::Windowed(WindowedPlan {
+                window: WindowPlan { size_us: MINUTE, slide_us: MINUTE, offset_us: 0 },
+                group: vec![Expr::column(0, DataType::Text)],
+                aggregates: vec![],
+                having: None,
+                select,
+            }),
+            output: vec![
+                ("window_start".into(), DataType::Timestamp),
+                ("window_end".into(), DataType::Timestamp),
+                ("key".into(), DataType::Text),
+                ("n".into(), int),
+            ],
+            horizon_us,
+            late: None,
+            spike_above: 1,
+            sql: String::new(),
+        }
+    }
+
+    fn change(op: Op, watermark_us: i64, revision: u64, late_count: u64, minute: i64, key: &str, n: i64) -> Change {
+        let window = (minute * MINUTE, (minute + 1) * MINUTE);
+        let key = Value::Text(key.into());
+        Change {
+            op,
+            watermark_us,
+            closing: watermark_us == window.1 && op == Op::Insert && late_count == 0,
+            revision,
+            late_count,
+            window_us: Some(window),
+            group: [key.clone()].into(),
+            values: [Value::Timestamp(window.0), Value::Timestamp(window.1), key, Value::BigInt(n)].into(),
+        }
+    }
+
+    fn sink(mode: SinkMode, target: SinkTarget) -> SinkPlan {
+        SinkPlan { name: None, view: 0, mode, target }
+    }
+
+    fn stdout(mode: SinkMode, format: SinkFormat) -> (Captured, OutputOptions, SinkPlan) {
+        let captured = Captured::new(usize::MAX);
+        let options = OutputOptions { stdout: captured.handle(), ..OutputOptions::default() };
+        (captured, options, sink(mode, SinkTarget::Stdout(Some(format))))
+    }
+
+    /// SEMANTICS §9: orders, delay 10 s, horizon 180 s.
+    fn orders() -> [Vec<Change>; 3] {
+        [
+            vec![change(Op::Insert, MINUTE, 0, 0, 0, "a", 3)],
+            vec![
+                change(Op::UpdateBefore, 70_000_000, 0, 0, 0, "a", 3),
+                change(Op::UpdateAfter, 70_000_000, 1, 2, 0, "a", 5),
+            ],
+            vec![change(Op::Insert, 2 * MINUTE, 0, 0, 1, "a", 2)],
+        ]
+    }
+
+    #[test]
+    fn the_changelog_goes_out_at_every_step() {
+        let (captured, options, sink) = stdout(SinkMode::Changelog, SinkFormat::Ndjson);
+        let mut view = ViewOutput::new(&plan(Some(3 * MINUTE)), [&sink], &options).unwrap();
+        let expected = [
+            concat!(
+                r#"{"op":"+I","watermark":"1970-01-01T00:01:00Z","revision":0,"late_count":0,"#,
+                r#""window_start":"1970-01-01T00:00:00Z","window_end":"1970-01-01T00:01:00Z","key":"a","n":3}"#,
+                "\n"
+            ),
+            concat!(
+                r#"{"op":"-U","watermark":"1970-01-01T00:01:10Z","revision":0,"late_count":0,"#,
+                r#""window_start":"1970-01-01T00:00:00Z","window_end":"1970-01-01T00:01:00Z","key":"a","n":3}"#,
+                "\n",
+                r#"{"op":"+U","watermark":"1970-01-01T00:01:10Z","revision":1,"late_count":2,"#,
+                r#""window_start":"1970-01-01T00:00:00Z","window_end":"1970-01-01T00:01:00Z","key":"a","n":5}"#,
+                "\n"
+            ),
+            concat!(
+                r#"{"op":"+I","watermark":"1970-01-01T00:02:00Z","revision":0,"late_count":0,"#,
+                r#""window_start":"1970-01-01T00:01:00Z","window_end":"1970-01-01T00:02:00Z","key":"a","n":2}"#,
+                "\n"
+            ),
+        ];
+        for (i, step) in orders().iter().enumerate() {
+            assert_eq!(view.changes(step).unwrap(), Flow::Open);
+            assert_eq!(captured.text(), expected[..=i].concat());
+        }
+        assert_eq!(view.rows_held(), 0);
+        let (flow, counts) = view.finish(true).unwrap();
+        assert_eq!(flow, Flow::Open);
+        assert_eq!(captured.text(), expected.concat());
+        assert_eq!(counts, WindowCounts { published: 2, corrections: 1, corrected: 1, revisions: vec![2, 1] });
+    }
+
+    #[test]
+    fn tables_of_the_orders_example() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = |name: &str| directory.path().join(name).to_str().unwrap().to_string();
+        let sinks = [
+            sink(SinkMode::Changelog, SinkTarget::File(file("log.csv"), SinkFormat::Csv)),
+            sink(SinkMode::Metrics, SinkTarget::File(file("metrics.csv"), SinkFormat::Csv)),
+            sink(SinkMode::Backfills, SinkTarget::File(file("backfills.csv"), SinkFormat::Csv)),
+        ];
+        let mut view = ViewOutput::new(&plan(Some(3 * MINUTE)), &sinks, &OutputOptions::default()).unwrap();
+        for step in orders() {
+            assert_eq!(view.changes(&step).unwrap(), Flow::Open);
+        }
+        assert_eq!(names(directory.path()).iter().filter(|n| !n.starts_with('.')).count(), 0);
+        let _ = view.finish(true).unwrap();
+        assert_eq!(names(directory.path()), ["backfills.csv", "log.csv", "metrics.csv"]);
+        let read = |name: &str| std::fs::read_to_string(file(name)).unwrap();
+        assert_eq!(read("log.csv").lines().count(), 5);
+        assert_eq!(
+            read("metrics.csv"),
+            "window_start,window_end,key,n,late_count,revision\n\
+             1970-01-01T00:00:00Z,1970-01-01T00:01:00Z,a,5,2,1\n\
+             1970-01-01T00:01:00Z,1970-01-01T00:02:00Z,a,2,0,0\n"
+        );
+        assert_eq!(
+            read("backfills.csv"),
+            "window_start,window_end,key,late_count,first_corrected_at,last_corrected_at,first_n,latest_n,status\n\
+             1970-01-01T00:00:00Z,1970-01-01T00:01:00Z,a,2,1970-01-01T00:01:10Z,1970-01-01T00:01:10Z,3,5,spike\n"
+        );
+    }
+
+    /// Rows leave memory when their window is final, in the order of the table.
+    #[test]
+    fn rows_are_held_while_a_correction_may_come() {
+        let (captured, options, sink) = stdout(SinkMode::Metrics, SinkFormat::Csv);
+        let mut view = ViewOutput::new(&plan(Some(10)), [&sink], &options).unwrap();
+        let header = "window_start,window_end,key,n,late_count,revision\n";
+        let rows = |captured: &Captured| captured.text().lines().skip(1).count();
+        let _ = view
+            .changes(&[change(Op::Insert, MINUTE, 0, 0, 0, "a", 1), change(Op::Insert, MINUTE, 0, 0, 0, "b", 1)])
+            .unwrap();
+        let _ = view.advance(MINUTE + 10).unwrap();
+        assert_eq!((view.rows_held(), rows(&captured)), (2, 0));
+        // A record stamped `end + horizon` is still accepted.
+        let _ = view
+            .changes(&[
+                change(Op::UpdateBefore, MINUTE + 10, 0, 0, 0, "b", 1),
+                change(Op::UpdateAfter, MINUTE + 10, 1, 1, 0, "b", 2),
+                // The first result of a window whose records are all late.
+                change(Op::Insert, MINUTE + 10, 0, 1, 0, "c", 7),
+            ])
+            .unwrap();
+        let _ = view.advance(MINUTE + 11).unwrap();
+        assert_eq!((view.rows_held(), rows(&captured)), (0, 3));
+        let window = "1970-01-01T00:00:00Z,1970-01-01T00:01:00Z";
+        assert_eq!(captured.text(), format!("{header}{window},a,1,0,0\n{window},b,2,1,1\n{window},c,7,1,0\n"));
+        let (_, counts) = view.finish(true).unwrap();
+        assert_eq!((counts.published, counts.corrections, counts.corrected), (3, 2, 2));
+    }
+
+    #[test]
+    fn without_a_horizon_rows_are_final_at_closing() {
+        let (captured, options, sink) = stdout(SinkMode::Metrics, SinkFormat::Ndjson);
+        let mut view = ViewOutput::new(&plan(None), [&sink], &options).unwrap();
+        let _ = view.changes(&[change(Op::Insert, MINUTE, 0, 0, 0, "a", 1)]).unwrap();
+        let _ = view.advance(MINUTE - 1).unwrap();
+        assert_eq!(view.rows_held(), 1);
+        let _ = view.advance(MINUTE).unwrap();
+        assert_eq!((view.rows_held(), captured.text().lines().count()), (0, 1));
+    }
+
+    #[test]
+    fn an_infinite_horizon_ends_with_the_input() {
+        let (captured, options, sink) = stdout(SinkMode::Metrics, SinkFormat::Ndjson);
+        let mut view = ViewOutput::new(&plan(Some(i64::MAX)), [&sink], &options).unwrap();
+        let _ = view.changes(&[change(Op::Insert, MINUTE, 0, 0, 0, "a", 1)]).unwrap();
+        let _ = view.advance(i64::MAX - 1).unwrap();
+        assert_eq!((view.rows_held(), captured.text().lines().count()), (1, 0));
+        let _ = view.finish(true).unwrap();
+        assert_eq!(captured.text().lines().count(), 1);
+    }
+
+    /// `HAVING`: a row that leaves is in neither table; if it comes back, the very first values stay the first.
+    #[test]
+    fn a_deleted_row_leaves_both_tables() {
+        for comes_back in [false, true] {
+            let (captured, options, metrics) = stdout(SinkMode::Metrics, SinkFormat::Csv);
+            let backfills = sink(SinkMode::Backfills, SinkTarget::Stdout(Some(SinkFormat::Csv)));
+            let mut view = ViewOutput::new(&plan(Some(MINUTE)), [&metrics, &backfills], &options).unwrap();
+            let _ = view.changes(&[change(Op::Insert, MINUTE, 0, 0, 0, "a", 3)]).unwrap();
+            let _ = view.changes(&[change(Op::Delete, MINUTE + 1_000_000, 0, 0, 0, "a", 3)]).unwrap();
+            if comes_back {
+                let _ = view.changes(&[change(Op::Insert, MINUTE + 2_000_000, 1, 2, 0, "a", 9)]).unwrap();
+                let _ = view.changes(&[
+                    change(Op::UpdateBefore, MINUTE + 3_000_000, 1, 2, 0, "a", 9),
+                    change(Op::UpdateAfter, MINUTE + 3_000_000, 2, 3, 0, "a", 10),
+                ]);
+            }
+            let (_, counts) = view.finish(true).unwrap();
+            let rows: Vec<String> =
+                captured.text().lines().filter(|l| !l.starts_with("window")).map(str::to_string).collect();
+            if comes_back {
+                let window = "1970-01-01T00:00:00Z,1970-01-01T00:01:00Z";
+                assert_eq!(
+                    rows,
+                    [
+                        format!("{window},a,10,3,2"),
+                        format!("{window},a,3,1970-01-01T00:01:01Z,1970-01-01T00:01:03Z,3,10,spike")
+                    ]
+                );
+                let expected = WindowCounts { published: 1, corrections: 3, corrected: 1, revisions: vec![1, 1, 1] };
+                assert_eq!(counts, expected);
+            } else {
+                assert_eq!(rows, [""; 0]);
+                assert_eq!((counts.published, counts.corrections, counts.corrected), (1, 1, 1));
+            }
+        }
+    }
+
+    /// A window whose records are all late: its first result is what was first published, and counts as a correction.
+    #[test]
+    fn all_late_windows_are_minor_backfills() {
+        let (captured, options, sink) = stdout(SinkMode::Backfills, SinkFormat::Csv);
+        let mut view = ViewOutput::new(&plan(Some(MINUTE)), [&sink], &options).unwrap();
+        let _ = view.changes(&[change(Op::Insert, MINUTE + 5_000_000, 0, 1, 0, "a", 1)]).unwrap();
+        let _ = view.finish(true).unwrap();
+        assert_eq!(
+            captured.text().lines().nth(1).unwrap(),
+            "1970-01-01T00:00:00Z,1970-01-01T00:01:00Z,a,1,1970-01-01T00:01:05Z,1970-01-01T00:01:05Z,1,1,minor"
+        );
+    }
+
+    #[test]
+    fn tables_stand_by_window_end_then_group() {
+        let (captured, options, sink) = stdout(SinkMode::Metrics, SinkFormat::Csv);
+        let mut view = ViewOutput::new(&plan(Some(10 * MINUTE)), [&sink], &options).unwrap();
+        let _ = view.changes(&[change(Op::Insert, MINUTE, 0, 0, 0, "b", 1)]).unwrap();
+        let _ = view.changes(&[change(Op::Insert, 2 * MINUTE, 0, 0, 1, "a", 1)]).unwrap();
+        let _ = view.changes(&[change(Op::Insert, 2 * MINUTE + 5, 0, 1, 0, "a", 1)]).unwrap();
+        // Interrupted: what was published is written.
+        let _ = view.finish(false).unwrap();
+        let text = captured.text();
+        let keys: Vec<(&str, &str)> = text
+            .lines()
+            .skip(1)
+            .map(|l| {
+                let fields: Vec<&str> = l.split(',').collect();
+                (fields[1], fields[2])
+            })
+            .collect();
+        assert_eq!(keys, [("1970-01-01T00:01:00Z", "a"), ("1970-01-01T00:01:00Z", "b"), ("1970-01-01T00:02:00Z", "a")]);
+    }
+
+    #[test]
+    fn pass_through_views_have_a_changelog_only() {
+        let mut plan = plan(None);
+        plan.kind = ViewKind::PassThrough(vec![Expr::column(0, DataType::BigInt)]);
+        plan.output = vec![("x".into(), DataType::BigInt)];
+        let (captured, options, changelog) = stdout(SinkMode::Changelog, SinkFormat::Ndjson);
+        for mode in [SinkMode::Metrics, SinkMode::Backfills] {
+            let error = ViewOutput::new(&plan, [&SinkPlan { mode, ..changelog.clone() }], &options).err().unwrap();
+            assert!(error.to_string().contains("needs windows"), "{error}");
+            assert!(error.hint().is_some());
+        }
+        let mut view = ViewOutput::new(&plan, [&changelog], &options).unwrap();
+        let row = |watermark_us, x| Change {
+            op: Op::Insert,
+            watermark_us,
+            closing: false,
+            revision: 0,
+            late_count: 0,
+            window_us: None,
+            group: [Value::BigInt(0), Value::BigInt(x)].into(),
+            values: [Value::BigInt(x)].into(),
+        };
+        let _ = view.changes(&[row(BEFORE_ALL, 1), row(-1_000_000, 2)]).unwrap();
+        let (_, counts) = view.finish(true).unwrap();
+        assert_eq!(
+            captured.text(),
+            concat!(
+                r#"{"op":"+I","watermark":null,"revision":0,"late_count":0,"x":1}"#,
+                "\n",
+                r#"{"op":"+I","watermark":"1969-12-31T23:59:59Z","revision":0,"late_count":0,"x":2}"#,
+                "\n"
+            )
+        );
+        assert_eq!(counts, WindowCounts::default());
+    }
+
+    #[test]
+    fn a_closed_pipe_is_told_and_files_are_still_completed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("metrics.ndjson");
+        let captured = Captured::new(10);
+        let options = OutputOptions { stdout: captured.handle(), ..OutputOptions::default() };
+        let sinks = [
+            sink(SinkMode::Changelog, SinkTarget::Stdout(None)),
+            sink(SinkMode::Metrics, SinkTarget::File(path.to_str().unwrap().into(), SinkFormat::Ndjson)),
+        ];
+        let mut view = ViewOutput::new(&plan(None), &sinks, &options).unwrap();
+        assert_eq!(view.changes(&[change(Op::Insert, MINUTE, 0, 0, 0, "a", 1)]).unwrap(), Flow::Closed);
+        let (flow, _) = view.finish(false).unwrap();
+        assert_eq!(flow, Flow::Closed);
+        assert_eq!(std::fs::read_to_string(path).unwrap().lines().count(), 1);
+    }
+
+    #[test]
+    fn names_that_clash_are_refused() {
+        let mut plan = plan(None);
+        plan.output[3].0 = "revision".into();
+        let (_, options, changelog) = stdout(SinkMode::Changelog, SinkFormat::Ndjson);
+        let error = ViewOutput::new(&plan, [&changelog], &options).err().unwrap();
+        assert_eq!(error.to_string(), "two columns of the output are called \"revision\"");
+    }
+}
+>>>>>>> sink
