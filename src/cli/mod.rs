@@ -1,3 +1,4 @@
 //! The commands.
 
 pub mod r#gen;
+pub mod schema;
