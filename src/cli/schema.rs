@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-/// Arguments of `slackwater schema`.
+/// Guesses a CREATE TABLE from the first records of a file, with the lags seen and a delay to start from.
 #[derive(Clone, Debug, clap::Args)]
 pub struct SchemaArgs {
     /// NDJSON or CSV file; .gz and .zst are read
@@ -168,7 +168,7 @@ fn column_name(guess: &Guess, path: &[String]) -> String {
 }
 
 /// Words that cannot stand for a column or table without quotes, or would confuse a reader.
-const WORDS: [&str; 62] = [
+const WORDS: [&str; 63] = [
     "all",
     "and",
     "any",
