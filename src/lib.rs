@@ -9,6 +9,7 @@ pub mod plan;
 pub mod record;
 pub mod sink;
 pub mod source;
+pub mod sql;
 pub mod time;
 pub mod types;
 pub mod watermark;

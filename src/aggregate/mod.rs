@@ -3,7 +3,15 @@
 //! Every aggregate has *lift* (a record becomes a state), *combine* (associative, commutative, with an empty state) and
 //! *lower* (a state becomes a value). That is why neither order, nor batching, nor the number of workers can change a result.
 
+mod accumulator;
+mod codec;
+pub mod exact;
+pub mod fixed;
+mod keys;
+mod state;
 pub mod table;
+
+pub use codec::route;
 
 use crate::types::DataType;
 use serde::{Deserialize, Serialize};
@@ -49,6 +57,36 @@ pub enum AggregateFunc {
     ApproxPercentile(f64),
 }
 
+impl AggregateFunc {
+    /// The name in SQL.
+    pub fn name(self) -> &'static str {
+        match self {
+            AggregateFunc::CountAll => "count(*)",
+            AggregateFunc::Count | AggregateFunc::CountDistinct => "count",
+            AggregateFunc::Sum => "sum",
+            AggregateFunc::Avg => "avg",
+            AggregateFunc::Min => "min",
+            AggregateFunc::Max => "max",
+            AggregateFunc::BoolAnd => "bool_and",
+            AggregateFunc::BoolOr => "bool_or",
+            AggregateFunc::VarSamp => "var_samp",
+            AggregateFunc::VarPop => "var_pop",
+            AggregateFunc::StddevSamp => "stddev_samp",
+            AggregateFunc::StddevPop => "stddev_pop",
+            AggregateFunc::ArrayAgg => "array_agg",
+            AggregateFunc::FirstValue => "first_value",
+            AggregateFunc::LastValue => "last_value",
+            AggregateFunc::ApproxCountDistinct => "approx_count_distinct",
+            AggregateFunc::ApproxPercentile(_) => "approx_percentile",
+        }
+    }
+}
+
+/// Digits after the point of an average of decimals.
+fn avg_scale(scale: u8) -> u8 {
+    scale.max(6)
+}
+
 /// An aggregate with the type of its argument.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AggregateSpec {
@@ -64,7 +102,39 @@ impl AggregateSpec {
     /// # Errors
     /// When the function does not take the argument's type (lower case, no full stop).
     pub fn output(&self) -> Result<DataType, String> {
-        todo!()
+        use AggregateFunc as F;
+        use DataType as T;
+        let name = self.func.name();
+        let Some(arg) = &self.arg else {
+            return match self.func {
+                F::CountAll => Ok(T::BigInt),
+                _ => Err(format!("{name} needs an argument")),
+            };
+        };
+        let wrong = |expected: &str| Err(format!("{name} takes {expected}, found {arg}"));
+        if let (T::List(_), false) = (arg, matches!(self.func, F::Count | F::ArrayAgg | F::FirstValue | F::LastValue)) {
+            return wrong("no lists");
+        }
+        match (self.func, arg) {
+            (F::CountAll, _) => Err("count(*) takes no argument".to_string()),
+            (F::Count | F::CountDistinct | F::ApproxCountDistinct, _) => Ok(T::BigInt),
+            (F::Sum | F::Avg, T::Interval) => Ok(T::Interval),
+            (F::Sum, T::BigInt | T::Double) => Ok(arg.clone()),
+            (F::Sum, T::Decimal { scale, .. }) => Ok(T::Decimal { precision: 38, scale: *scale }),
+            (F::Avg, T::BigInt | T::Double) => Ok(T::Double),
+            (F::Avg, T::Decimal { scale, .. }) => Ok(T::Decimal { precision: 38, scale: avg_scale(*scale) }),
+            (F::Sum | F::Avg, _) => wrong("a number or an INTERVAL"),
+            (F::Min | F::Max | F::FirstValue | F::LastValue, _) => Ok(arg.clone()),
+            (F::ArrayAgg, _) => Ok(T::List(Box::new(arg.clone()))),
+            (F::BoolAnd | F::BoolOr, T::Boolean) => Ok(T::Boolean),
+            (F::BoolAnd | F::BoolOr, _) => wrong("a BOOLEAN"),
+            (F::ApproxPercentile(q), _) if !(0.0..=1.0).contains(&q) => {
+                Err(format!("{name} takes a fraction from 0 to 1, found {q}"))
+            }
+            (F::VarSamp | F::VarPop | F::StddevSamp | F::StddevPop | F::ApproxPercentile(_), arg) => {
+                if arg.is_numeric() { Ok(T::Double) } else { wrong("a number") }
+            }
+        }
     }
     /// Whether states depend on the event-time order of records (`array_agg`, `first_value`, `last_value`).
     pub fn is_ordered(&self) -> bool {

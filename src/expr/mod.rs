@@ -5,7 +5,17 @@
 //! [`eval`]; an evaluation can fail for single rows, which then are rejects of the view.
 
 pub mod build;
+mod calendar;
+pub mod convert;
+pub mod decimal;
+mod display;
 pub mod eval;
+mod like;
+mod names;
+mod signature;
+mod suggest;
+
+pub use display::Named;
 
 use crate::types::{DataType, Value};
 
