@@ -168,7 +168,7 @@ fn column_name(guess: &Guess, path: &[String]) -> String {
 }
 
 /// Words that cannot stand for a column or table without quotes, or would confuse a reader.
-const WORDS: [&str; 63] = [
+const WORDS: [&str; 62] = [
     "all",
     "and",
     "any",
