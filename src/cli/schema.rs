@@ -6,6 +6,7 @@ mod sample;
 
 use crate::error::{Error, Result};
 use crate::time::format_duration;
+use crate::types::DataType;
 use guess::{Guess, Sample};
 use sample::Layout;
 use std::fmt::Write as _;
@@ -59,7 +60,7 @@ fn render(path: &Path, sample: &Sample, layout: &Layout, guess: &Guess) -> Strin
     let last = guess.columns.len().saturating_sub(1);
     for (at, (column, name)) in guess.columns.iter().zip(&names).enumerate() {
         let comma = if at == last && event.is_none() { "" } else { "," };
-        let note = column.note.as_ref().map_or(String::new(), |note| format!(" -- {note}"));
+        let note = column.note.map_or(String::new(), |note| format!(" -- {note}"));
         let _ = writeln!(out, "  {name} {}{comma}{note}", column.dtype);
     }
     if let Some(name) = event {
@@ -109,8 +110,9 @@ fn comments(out: &mut String, path: &Path, sample: &Sample, guess: &Guess) {
             name.replace('\'', "''")
         );
     }
-    for name in &guess.skipped {
-        let _ = writeln!(out, "-- left out, holds lists: \"{}\"", one_line(name));
+    if guess.columns.iter().any(|c| matches!(c.dtype, DataType::Decimal { .. })) {
+        let _ =
+            writeln!(out, "-- a DECIMAL takes no value with more decimals than it has: measurements are rather DOUBLE");
     }
 }
 
@@ -270,6 +272,7 @@ mod tests {
 -- how far records are behind the newest \"event_time\" seen before them:
 --   p50 0s  p90 55s  p99 55s  max 55s
 -- a delay of 1m has 99 records in 100 on time (p99, rounded up)
+-- a DECIMAL takes no value with more decimals than it has: measurements are rather DOUBLE
 CREATE TABLE orders (
   order_id BIGINT,
   customer_id BIGINT,
@@ -294,9 +297,8 @@ CREATE TABLE orders (
         for part in [
             "-- guessed from the first 2 records of 2026 it's.log.gz\n-- 1 lines among them are no records\n",
             "--   p50 0s  p90 3m20s  p99 3m20s  max 3m20s\n",
-            "-- left out, holds lists: \"tags\"\n",
             "CREATE TABLE t_2026_it_s (\n  payload.\"order\" TEXT,\n  \"payload\".\"Id\" BIGINT,\n  \"payload\".\"id\" BIGINT,\n",
-            "  ts TIMESTAMP,\n  received_at TIMESTAMP,\n  \"odd\n'name\" TEXT, -- no value seen\n",
+            "  ts TIMESTAMP,\n  received_at TIMESTAMP,\n  tags TEXT, -- lists or objects, as JSON text\n  \"odd\n'name\" TEXT, -- no value seen\n",
             "path = '2026 it''s.log.gz', format = 'json', time_unit = 's', arrival_time = 'received_at');\n",
         ] {
             assert!(text.contains(part), "{part}\n--- not in\n{text}");

@@ -43,7 +43,7 @@ pub(super) struct ColumnGuess {
     pub(super) path: Vec<String>,
     pub(super) dtype: DataType,
     /// What the reader of the table should know of it.
-    pub(super) note: Option<String>,
+    pub(super) note: Option<&'static str>,
 }
 
 /// How far records are behind the newest event seen, in microseconds.
@@ -58,7 +58,7 @@ pub(super) struct Lags {
 /// A guessed table.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Guess {
-    /// The columns, lists left out.
+    /// The columns.
     pub(super) columns: Vec<ColumnGuess>,
     /// Index of the event-time column.
     pub(super) event_time: Option<usize>,
@@ -74,8 +74,6 @@ pub(super) struct Guess {
     pub(super) horizon_us: Option<i64>,
     /// A column that may name the partition, with the number of its values.
     pub(super) partition: Option<(usize, usize)>,
-    /// Lists and the like, which no column can hold.
-    pub(super) skipped: Vec<String>,
 }
 
 /// What a value can be read as.
@@ -94,7 +92,8 @@ enum Kind {
 
 fn kind(cell: &Cell) -> Option<Kind> {
     match cell {
-        Cell::Null | Cell::Nested => None,
+        Cell::Null => None,
+        Cell::Nested => Some(Kind::Text),
         Cell::Boolean => Some(Kind::Boolean),
         Cell::Number(text) => Some(number(text).unwrap_or(Kind::Double)),
         Cell::Text(text) => Some(time(text).unwrap_or(Kind::Text)),
@@ -277,16 +276,15 @@ struct Candidate {
 /// When the column chosen is not there or holds no times.
 pub(super) fn guess(sample: &Sample, event_time: Option<&str>) -> Result<Guess> {
     let mut columns = Vec::new();
-    let mut skipped = Vec::new();
     let mut candidates = Vec::new();
     let mut partition = None;
     for (path, cells) in &sample.columns {
-        if cells.contains(&Cell::Nested) {
-            skipped.push(path.join("."));
-            continue;
-        }
         let found = column_type(cells);
-        let note = found.is_none().then(|| "no value seen".to_owned());
+        let note = match found {
+            None => Some("no value seen"),
+            Some(_) if cells.contains(&Cell::Nested) => Some("lists or objects, as JSON text"),
+            _ => None,
+        };
         let dtype = found.unwrap_or(DataType::Text);
         if let Some(form) = time_form(&dtype, cells) {
             let times = cells.iter().map(|cell| time_of(cell, form)).collect();
@@ -324,7 +322,6 @@ pub(super) fn guess(sample: &Sample, event_time: Option<&str>) -> Result<Guess> 
         delay_us,
         horizon_us,
         partition,
-        skipped,
         columns,
     })
 }
