@@ -23,7 +23,7 @@ CREATE TABLE trips (
   -- Each colour judged by its own watermark alone: lateness_scope = 'partition', without idle_timeout.
 );
 
-CREATE MATERIALIZED VIEW last_hour WITH (horizon = '1 hour', late = 'out/taxi_late.csv') AS
+CREATE MATERIALIZED VIEW last_hour WITH (horizon = '30 minutes', late = 'out/taxi_late.csv') AS
 SELECT color, window_start, window_end,
        count(*) AS trips, sum(total) AS takings, avg(total) AS mean_total, max(tip) AS best_tip,
        sum(tip) FILTER (WHERE payment = 'credit card') AS card_tips

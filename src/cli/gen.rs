@@ -26,7 +26,7 @@ pub enum GenFormat {
     Parquet,
 }
 
-/// Arguments of `slackwater gen`.
+/// Writes the built-in generator's stream of orders: seeded, out of order, late as asked.
 #[derive(Clone, Debug, clap::Args)]
 pub struct GenArgs {
     /// Number of records
