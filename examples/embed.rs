@@ -5,8 +5,7 @@
 //! cargo run --example embed
 //! ```
 
-use differential_dataflow::operators::Reduce;
-use slackwater::aggregate::monoid::Sum;
+use slackwater::aggregate::monoid::{Sum, of};
 use slackwater::dataflow::typed::{StampedInput, Windows};
 use slackwater::time::format_timestamp;
 use std::cell::RefCell;
@@ -28,7 +27,7 @@ fn best_customers(orders: &'static [Order]) -> Vec<String> {
                 stream,
                 |order| order.0.clone(),
                 |order| order.2,
-                Sum::of(|order: &(String, i64, i64)| order.1),
+                of(|order: &(String, i64, i64)| order.1, Sum::default()),
             );
             // From here on it is differential: whatever follows is corrected with the windows.
             revenue

@@ -239,7 +239,7 @@ impl TableDriver {
         } else {
             Vec::new()
         };
-        let stamped = StampedBlock { block, stamps_us: &stamps, partitions: &context.partitions, first_position: context.first_position };
+        let stamped = StampedBlock { block, stamps_us: &stamps, partitions: &context.partitions, names: self.coordinator.partitions(), first_position: context.first_position };
         self.counts.bytes += block.input_bytes;
         self.counts.records += (block.rows + block.rejects.len()) as u64;
         self.counts.newest_event_us = self.counts.newest_event_us.max(block.event_time_us.iter().copied().max());
@@ -254,7 +254,7 @@ impl TableDriver {
                 counts.read += 1;
                 *counts.rejected.entry(reject.reason).or_default() += 1;
             }
-            let place = Place { block, context, line: reject.line, partition };
+            let place = Place { block, context, line: reject.line, partition, names: self.coordinator.partitions() };
             rejects.push(place.reject(None, reject.reason, reject.detail.clone(), Some(reject.span)));
         }
         for view in &mut self.views {
@@ -262,7 +262,7 @@ impl TableDriver {
             for reject in &ingested.rejects {
                 let row = reject.row as usize;
                 let line = block.line.get(row).copied().unwrap_or(0);
-                let place = Place { block, context, line, partition: Some(stamped.partition(row)) };
+                let place = Place { block, context, line, partition: Some(stamped.partition(row)), names: stamped.names };
                 let reason = crate::record::RejectReason::Value;
                 rejects.push(place.reject(Some(view.index as u32), reason, reject.detail.clone(), block.span.get(row).copied()));
             }
@@ -301,6 +301,7 @@ struct Place<'a> {
     context: &'a BlockContext,
     line: u32,
     partition: Option<u32>,
+    names: &'a [String],
 }
 
 impl Place<'_> {
@@ -309,6 +310,7 @@ impl Place<'_> {
         Reject {
             view,
             partition: self.partition,
+            partition_name: self.partition.and_then(|p| self.names.get(p as usize).cloned()),
             lane: self.block.lane,
             file: self.block.file,
             line: self.context.first_line + u64::from(self.line),

@@ -14,7 +14,7 @@ mod driver;
 mod instant;
 pub mod operators;
 mod side;
-//pub mod typed;
+pub mod typed;
 
 use crate::engine::output::RunOutput;
 use crate::error::{Error, Result};

@@ -165,7 +165,7 @@ impl Windows {
         aggregate: A,
     ) -> VecCollection<'scope, Instant, (K, WindowResult<A::Output>), isize>
     where
-        D: timely::ExchangeData,
+        D: timely::ExchangeData + Clone,
         K: Clone + Ord + Hash + 'static,
         A: Aggregate<Input = D> + 'static,
         A::State: 'static,
@@ -296,13 +296,13 @@ impl<K: Eq + Hash + Clone, A: Aggregate> Changes<TypedTable<K, A>> for Updates<'
 ///
 /// The record itself is counted before it is stamped. Several inputs, on one worker or many, that flow together
 /// (`concat`) are combined by timely: the frontier is the least of their watermarks.
-pub struct StampedInput<D: timely::ExchangeData> {
+pub struct StampedInput<D: timely::ExchangeData + Clone> {
     input: Handle<Instant, CapacityContainerBuilder<Vec<D>>>,
     delay_us: i64,
     watermark_us: i64,
 }
 
-impl<D: timely::ExchangeData> StampedInput<D> {
+impl<D: timely::ExchangeData + Clone> StampedInput<D> {
     /// An input in the scope and its stream.
     pub fn new<'scope>(scope: Scope<'scope, Instant>, delay: Duration) -> (Self, Stream<'scope, Instant, Vec<D>>) {
         let mut input = Handle::new();

@@ -50,6 +50,8 @@ pub struct Contributions {
 pub struct TooLate {
     /// Order of the partition.
     pub partition: u32,
+    /// Its name.
+    pub partition_name: Arc<str>,
     /// Position in the partition, from 1.
     pub position: u64,
     /// Event time, µs.
@@ -82,6 +84,8 @@ pub struct StampedBlock<'a> {
     pub stamps_us: &'a [i64],
     /// Partition order of each of the block's partition names (one entry if the lane is one partition).
     pub partitions: &'a [u32],
+    /// Names of the source's partitions, by partition order.
+    pub names: &'a [String],
     /// Position of the block's first line.
     pub first_position: u64,
 }
@@ -91,6 +95,10 @@ impl StampedBlock<'_> {
     pub fn partition(&self, row: usize) -> u32 {
         let local = self.block.partition.as_ref().and_then(|p| p.get(row)).copied().unwrap_or(0);
         self.partitions.get(local as usize).copied().unwrap_or(0)
+    }
+    /// Name of a row's partition.
+    pub fn name(&self, row: usize) -> &str {
+        self.names.get(self.partition(row) as usize).map_or("", String::as_str)
     }
     /// Position of a row in its partition, from 1.
     pub fn position(&self, row: usize) -> u64 {
@@ -453,6 +461,7 @@ impl ViewIngest {
         }
         out.too_late.push(TooLate {
             partition: stamped.partition(row),
+            partition_name: stamped.name(row).into(),
             position: stamped.position(row),
             event_time_us: stamped.event_time(row),
             stamp_us: stamped.stamp(row),
@@ -499,7 +508,7 @@ fn window_rows(
     let mut eval = |expr: &Expr| {
         let result = evaluate(expr, &refs, map.len());
         sieve.reject(result.errors, &map);
-        result.column
+        result.column.into_owned()
     };
     rows.keys = plan.group.iter().map(&mut eval).collect();
     for aggregate in &plan.aggregates {

@@ -14,6 +14,8 @@ pub struct Reject {
     pub view: Option<u32>,
     /// Order of the partition; `None`: unknown (the record could not be read).
     pub partition: Option<u32>,
+    /// Its name.
+    pub partition_name: Option<String>,
     /// Lane of the source.
     pub lane: u32,
     /// Index of the file within the lane.

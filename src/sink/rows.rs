@@ -16,7 +16,7 @@ use crate::types::{DataType, Value};
 pub type Columns = [(String, DataType)];
 
 /// Writes rows of one sink.
-pub trait RowWriter {
+pub trait RowWriter: Send {
     /// Writes a row: its values in order, in parts.
     ///
     /// # Errors

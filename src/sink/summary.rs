@@ -1,9 +1,3 @@
-<<<<<<< HEAD
-//! What a run says of itself: the ledger, windows and corrections, watermarks, and what it cost.
-
-use super::{Change, Op};
-use serde::{Deserialize, Serialize};
-=======
 //! What a run says of itself: the ledger, windows and corrections, watermarks, lags, and what it cost.
 //!
 //! Everything but [`Physical`] is a function of the input and the query, equal for any number of workers: counts add up,
@@ -122,12 +116,11 @@ pub struct ViewSummary {
     pub ledger: Ledger,
     /// Windows and corrections.
     pub windows: WindowCounts,
-    /// Most (key, window) pairs open or correctable at once, at watermark instants.
+    /// Most (key, window) pairs published and still correctable at once, at watermark instants.
     pub state_pairs_max: u64,
     /// Lags of late contributions, accepted or not.
     pub late_lag: LagSummary,
 }
->>>>>>> sink
 
 /// Windows and corrections of one view. Counts are of (key, window) pairs as published, after `HAVING`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -138,12 +131,7 @@ pub struct WindowCounts {
     pub corrections: u64,
     /// Pairs with at least one correction.
     pub corrected: u64,
-<<<<<<< HEAD
-    /// Item `r` counts the pairs that reached revision `r`; the last item ([`REVISIONS_MAX`]) all that went further, each
-    /// revision again.
-=======
     /// Item `r` counts the pairs that reached revision `r`; item [`REVISIONS_MAX`] counts every revision from there on.
->>>>>>> sink
     pub revisions: Vec<u64>,
 }
 
@@ -173,11 +161,6 @@ impl WindowCounts {
         self.corrections += u64::from(change.op != Op::UpdateBefore);
         // The first correction of a pair: the first result itself if all its records are late, else the one that takes
         // back the first result, which then holds no late record.
-<<<<<<< HEAD
-        let corrects_first = change.op.is_retraction() && change.late_count == 0;
-        let is_first_and_late = change.op == Op::Insert;
-        self.corrected += u64::from(first && (corrects_first || is_first_and_late));
-=======
         let takes_back_first = change.op.is_retraction() && change.late_count == 0;
         let is_late_itself = change.op == Op::Insert;
         self.corrected += u64::from(first && (takes_back_first || is_late_itself));
@@ -460,6 +443,5 @@ mod tests {
         let mut lags = Lags::default();
         [i64::MAX, 0, -1].iter().for_each(|v| lags.record(*v));
         assert_eq!(lags.summary().max_us, Some(i64::MAX as u64));
->>>>>>> sink
     }
 }

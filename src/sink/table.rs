@@ -151,16 +151,7 @@ mod tests {
         assert_eq!(table.flush().unwrap(), Flow::Open);
         assert_eq!(
             captured.text(),
-<<<<<<< HEAD
-            concat!(
-                "op  key     n  note\n",
-                "--  ---  ----  ----\n",
-                "+I  a       1  NULL\n",
-                "+I  漢   1000\n",
-            )
-=======
             concat!("op  key     n  note\n", "--  ---  ----  ----\n", "+I  a       1  NULL\n", "+I  漢   1000\n",)
->>>>>>> sink
         );
         assert_eq!(table.write(&[&row("longer", 5, Value::Text("x\n".into()))]).unwrap(), Flow::Open);
         assert_eq!(table.write(&[&row(&"w".repeat(50), 5, Value::Null)]).unwrap(), Flow::Open);

@@ -433,14 +433,10 @@ pub(super) mod tests {
     fn errors_name_the_path() {
         let directory = tempfile::tempdir().unwrap();
         let error = TargetFile::create(directory.path()).unwrap_err();
-<<<<<<< HEAD
-        assert_eq!(error.to_string(), format!("{}: expected a file to write, found a directory", directory.path().display()));
-=======
         assert_eq!(
             error.to_string(),
             format!("{}: expected a file to write, found a directory", directory.path().display())
         );
->>>>>>> sink
         std::fs::write(directory.path().join("file"), "").unwrap();
         let below = directory.path().join("file/out");
         let error = TargetFile::create(&below).unwrap_err();

@@ -255,14 +255,10 @@ mod tests {
 
     #[test]
     fn text_in_json() {
-<<<<<<< HEAD
-        assert_eq!(json(Value::Text("a\"b\\c\n\r\t\u{8}\u{c}\u{1}\u{1f}\u{7f}é🦀/".into())), "\"a\\\"b\\\\c\\n\\r\\t\\b\\f\\u0001\\u001f\u{7f}é🦀/\"");
-=======
         assert_eq!(
             json(Value::Text("a\"b\\c\n\r\t\u{8}\u{c}\u{1}\u{1f}\u{7f}é🦀/".into())),
             "\"a\\\"b\\\\c\\n\\r\\t\\b\\f\\u0001\\u001f\u{7f}é🦀/\""
         );
->>>>>>> sink
         assert_eq!(json(Value::Text("".into())), "\"\"");
         assert_eq!(json(Value::Null), "null");
         assert_eq!(json(Value::Boolean(true)), "true");

@@ -376,8 +376,6 @@ fn count(n: u64) -> Value {
 pub(super) fn time_or_null(us: i64) -> Value {
     if us == BEFORE_ALL || us == AFTER_ALL { Value::Null } else { Value::Timestamp(us) }
 }
-<<<<<<< HEAD
-=======
 
 #[cfg(test)]
 mod tests {
@@ -708,4 +706,3 @@ mod tests {
         assert_eq!(error.to_string(), "two columns of the output are called \"revision\"");
     }
 }
->>>>>>> sink

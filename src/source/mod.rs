@@ -9,7 +9,6 @@
 pub mod trace;
 pub mod generator;
 
-use crate::error::Result;
 mod csv;
 mod decode;
 mod files;
@@ -171,7 +170,11 @@ pub fn open(table: &TablePlan, wanted: &BTreeSet<usize>, options: &SourceOptions
         SourcePlan::Stdin { format } => {
             Ok(Arc::new(stdin::LiveSource::new(Box::new(std::io::stdin()), format, plan, options)?))
         }
-        SourcePlan::Generator(_) => Err(Error::usage("the generator is not part of this build")),
+        SourcePlan::Generator(plan) => {
+            generator::check_plan(plan)?;
+            generator::check_table(table)?;
+            Ok(generator::open(plan, table, wanted))
+        }
     }
 }
 

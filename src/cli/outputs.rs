@@ -1,0 +1,289 @@
+//! The outputs of a `run`: what worker 0 gives, written where the program says.
+
+use crate::engine::ingest::{TooLate, ViewIngest};
+use crate::engine::output::{Ending, Flow, Reject, RunOutput};
+use crate::error::{Error, Result};
+use crate::plan::{OnError, Program};
+use crate::sink::{Change, Op};
+use crate::sink::late::{LateEncoder, LateRow};
+use crate::sink::rejects::{FirstRejects, RejectEncoder, RejectRow};
+use crate::sink::rows::OutputOptions;
+use crate::sink::spool::Spool;
+use crate::sink::summary::{Lags, Physical, RunSummary, SourceSummary, ViewSummary};
+use crate::sink::view::ViewOutput;
+use crate::source::Source;
+use crate::types::DataType;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+/// What is left after a run, for the last lines on stderr.
+#[derive(Debug, Default)]
+pub struct Left {
+    /// The summary, once the run has ended.
+    pub summary: Option<RunSummary>,
+    /// Rejects to show.
+    pub rejects: Vec<String>,
+    /// Whether the reader of stdout went away.
+    pub closed: bool,
+}
+
+struct LateFile {
+    spool: Spool,
+    encoder: LateEncoder,
+}
+
+struct RejectFile {
+    spool: Spool,
+    encoder: RejectEncoder,
+}
+
+struct TableOutput {
+    rejects: Option<RejectFile>,
+    first: FirstRejects,
+    on_error: OnError,
+    /// Files by lane.
+    files: Vec<Vec<String>>,
+    lanes: Vec<String>,
+    name: String,
+}
+
+struct OneView {
+    output: Option<ViewOutput>,
+    late: Option<LateFile>,
+    lags: Lags,
+    correctable: Correctable,
+}
+
+/// Published (key, window) pairs that may still be corrected, counted at every watermark step: a function of the changelog.
+#[derive(Default)]
+struct Correctable {
+    horizon_us: i64,
+    by_end: BTreeMap<i64, u64>,
+    now: u64,
+    max: u64,
+}
+
+impl Correctable {
+    fn step(&mut self, changes: &[Change]) {
+        let Some(at) = changes.first().map(|c| c.watermark_us) else { return };
+        while let Some(entry) = self.by_end.first_entry().filter(|e| e.key().saturating_add(self.horizon_us) < at) {
+            self.now -= entry.remove();
+        }
+        for change in changes {
+            let Some((_, end)) = change.window_us else { continue };
+            let pairs = self.by_end.entry(end).or_default();
+            match change.op {
+                Op::Insert => (*pairs, self.now) = (*pairs + 1, self.now + 1),
+                Op::Delete => (*pairs, self.now) = (pairs.saturating_sub(1), self.now.saturating_sub(1)),
+                Op::UpdateBefore | Op::UpdateAfter => {}
+            }
+        }
+        self.max = self.max.max(self.now);
+    }
+}
+
+/// All outputs of a program.
+pub struct Outputs {
+    program: Arc<Program>,
+    views: Vec<OneView>,
+    tables: Vec<TableOutput>,
+    left: Arc<Mutex<Left>>,
+    elapsed: Box<dyn Fn() -> f64 + Send>,
+}
+
+impl Outputs {
+    /// Opens every sink of the program. `elapsed` gives the seconds since the run began.
+    pub fn open(
+        program: &Arc<Program>,
+        sources: &[Arc<dyn Source>],
+        options: &OutputOptions,
+        elapsed: Box<dyn Fn() -> f64 + Send>,
+    ) -> Result<(Outputs, Arc<Mutex<Left>>)> {
+        let left = Arc::new(Mutex::new(Left::default()));
+        let mut views = Vec::new();
+        for (v, view) in program.views.iter().enumerate() {
+            let sinks = program.sinks.iter().filter(|s| s.view == v);
+            let output = ViewOutput::new(view, sinks, options)?;
+            let late = view.late.as_ref().map(|path| late_file(program, v, path)).transpose()?;
+            let correctable = Correctable { horizon_us: view.horizon_us.unwrap_or(0), ..Correctable::default() };
+            views.push(OneView { output: Some(output), late, lags: Lags::default(), correctable });
+        }
+        let mut tables = Vec::new();
+        for (table, source) in program.tables.iter().zip(sources) {
+            let open = |path: &String| -> Result<RejectFile> {
+                let encoder = RejectEncoder::new(path);
+                Ok(RejectFile { spool: Spool::create(path, &encoder.header())?, encoder })
+            };
+            tables.push(TableOutput {
+                rejects: table.rejects.as_ref().map(open).transpose()?,
+                first: FirstRejects::default(),
+                on_error: table.on_error,
+                files: source.lanes().iter().map(|l| l.files.clone()).collect(),
+                lanes: source.lanes().iter().map(|l| l.name.clone()).collect(),
+                name: table.name.clone(),
+            });
+        }
+        let outputs = Outputs { program: Arc::clone(program), views, tables, left: Arc::clone(&left), elapsed };
+        Ok((outputs, left))
+    }
+}
+
+fn late_file(program: &Program, view: usize, path: &str) -> Result<LateFile> {
+    let columns = late_columns(program, view);
+    let encoder = LateEncoder::new(path, &columns);
+    Ok(LateFile { spool: Spool::create(path, &encoder.header())?, encoder })
+}
+
+/// The table columns that a view references, with their types.
+fn late_columns(program: &Program, view: usize) -> Vec<(String, DataType)> {
+    let Some(view) = program.views.get(view) else { return Vec::new() };
+    let Some(table) = program.tables.get(view.table) else { return Vec::new() };
+    let ingest = ViewIngest::new(view, table);
+    ingest.used().iter().filter_map(|c| table.columns.get(*c)).map(|c| (c.name.clone(), c.dtype.clone())).collect()
+}
+
+impl TableOutput {
+    /// `orders.ndjson:812`.
+    fn place(&self, reject: &Reject) -> String {
+        let lane = reject.lane as usize;
+        let file = self.files.get(lane).and_then(|f| f.get(reject.file as usize)).or_else(|| self.lanes.get(lane));
+        format!("{}:{}", file.map_or("", String::as_str), reject.line)
+    }
+}
+
+impl RunOutput for Outputs {
+    fn changes(&mut self, view: usize, step: Vec<Change>) -> Result<Flow> {
+        let Some(view) = self.views.get_mut(view) else { return Ok(Flow::Open) };
+        let Some(output) = &mut view.output else { return Ok(Flow::Open) };
+        let flow = output.changes(&step)?;
+        view.correctable.step(&step);
+        if flow == Flow::Closed {
+            self.left.lock().unwrap_or_else(std::sync::PoisonError::into_inner).closed = true;
+        }
+        Ok(flow)
+    }
+
+    fn advance(&mut self, view: usize, watermark_us: i64) -> Result<()> {
+        if let Some(output) = self.views.get_mut(view).and_then(|v| v.output.as_mut()) {
+            if output.advance(watermark_us)? == Flow::Closed {
+                self.left.lock().unwrap_or_else(std::sync::PoisonError::into_inner).closed = true;
+            }
+        }
+        Ok(())
+    }
+
+    fn too_late(&mut self, view: usize, rows: Vec<TooLate>) -> Result<()> {
+        let Some(view) = self.views.get_mut(view) else { return Ok(()) };
+        rows.iter().for_each(|row| view.lags.record(row.lag_us));
+        let Some(late) = &mut view.late else { return Ok(()) };
+        for rows in rows.chunk_by(|a, b| a.partition == b.partition) {
+            let Some(first) = rows.first() else { continue };
+            let mut text = String::new();
+            let partition = &first.partition_name;
+            for row in rows {
+                let row = LateRow {
+                    partition,
+                    position: row.position,
+                    event_time_us: row.event_time_us,
+                    stamp_us: row.stamp_us,
+                    window_us: row.window_us,
+                    lag_us: row.lag_us,
+                    values: &row.columns,
+                };
+                late.encoder.encode(&row, &mut text);
+            }
+            late.spool.add(first.partition, first.position, text.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    fn rejects(&mut self, table: usize, rejects: Vec<Reject>) -> Result<()> {
+        let Some(table) = self.tables.get_mut(table) else { return Ok(()) };
+        for same in rejects.chunk_by(|a, b| (a.partition, a.position) == (b.partition, b.position)) {
+            let Some(first) = same.first() else { continue };
+            // Records whose partition could not be read stand with the first partition's.
+            let order = first.partition.unwrap_or(0);
+            let mut text = String::new();
+            for reject in same {
+                let place = table.place(reject);
+                let view = reject.view.and_then(|v| self.program.views.get(v as usize));
+                let detail = match view.and_then(|v| v.name.as_ref()) {
+                    Some(view) => format!("{} (view {view})", reject.detail),
+                    None => reject.detail.clone(),
+                };
+                if table.on_error == OnError::Fail {
+                    let hint = "on_error = 'fail' ends the run at the first reject";
+                    return Err(Error::input(detail).at(place).with_hint(hint));
+                }
+                table.first.offer(order, reject.position, &place, &detail);
+                if let Some(file) = &table.rejects {
+                    let row = RejectRow {
+                        place: &place,
+                        partition: reject.partition_name.as_deref(),
+                        position: reject.position,
+                        reason: reject.reason,
+                        detail: &detail,
+                        raw: Some(reject.raw.as_slice()),
+                    };
+                    file.encoder.encode(&row, &mut text);
+                }
+            }
+            if let Some(file) = &mut table.rejects {
+                file.spool.add(order, first.position, text.as_bytes())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, ending: Ending) -> Result<()> {
+        let mut records = 0;
+        let mut reports = Vec::new();
+        for (plan, table) in self.program.tables.iter().zip(&ending.tables) {
+            let holder = table.holder.and_then(|h| table.partitions.get(h)).map(String::as_str);
+            let newest = table.newest_event_us.unwrap_or(i64::MIN);
+            let mut source = SourceSummary::new(&plan.name, table.records, table.watermark_us, newest, holder);
+            for (name, watermark) in table.partitions.iter().zip(&table.partition_watermarks_us) {
+                source.partition(name, *watermark);
+            }
+            records += table.records;
+            reports.push(source);
+        }
+        let mut closed = false;
+        let mut views = Vec::new();
+        for (v, view) in self.views.iter_mut().enumerate() {
+            let Some(output) = view.output.take() else { continue };
+            let (flow, windows) = output.finish(ending.complete)?;
+            closed |= flow == Flow::Closed;
+            if let Some(late) = view.late.take() {
+                let _ = late.spool.finish()?;
+            }
+            views.push(ViewSummary {
+                name: self.program.views.get(v).and_then(|v| v.name.clone()),
+                ledger: ending.ledgers.get(v).cloned().unwrap_or_default(),
+                windows,
+                state_pairs_max: view.correctable.max,
+                late_lag: view.lags.summary(),
+            });
+        }
+        let mut left = self.left.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        for table in &mut self.tables {
+            if let Some(rejects) = table.rejects.take() {
+                let _ = rejects.spool.finish()?;
+            }
+            let lines = table.first.lines();
+            if !lines.is_empty() {
+                left.rejects.push(format!("{}: {} rejected", table.name, table.first.total()));
+                left.rejects.extend(lines);
+            }
+        }
+        left.summary = Some(RunSummary {
+            complete: ending.complete,
+            records,
+            sources: reports,
+            views,
+            physical: Physical::measure(records, (self.elapsed)()),
+        });
+        left.closed |= closed;
+        Ok(())
+    }
+}
