@@ -90,10 +90,10 @@ pub fn call(func: Func, args: Vec<Expr>) -> Result<Expr, TypeError> {
         return Err(TypeError::new(format!("{} takes {expected}, found {}", func.name(), args.len())));
     }
     let (args, dtype) = result(func, args)?;
-    if let (Func::Neg, [Expr { kind: ExprKind::Literal(value), .. }]) = (func, args.as_slice()) {
-        if let Some(negative) = negate(value) {
-            return Ok(negative);
-        }
+    if let (Func::Neg, [Expr { kind: ExprKind::Literal(value), .. }]) = (func, args.as_slice())
+        && let Some(negative) = negate(value)
+    {
+        return Ok(negative);
     }
     Ok(Expr { kind: ExprKind::Call(func, args), dtype })
 }

@@ -108,10 +108,10 @@ fn one_row(expr: &Expr, row: &[Value], lenient: bool) -> Result<Value, String> {
 }
 
 fn column_types<'e>(expr: &'e Expr, types: &mut [Option<&'e DataType>]) {
-    if let ExprKind::Column(index) = expr.kind {
-        if let Some(slot) = types.get_mut(index) {
-            *slot = Some(&expr.dtype);
-        }
+    if let ExprKind::Column(index) = expr.kind
+        && let Some(slot) = types.get_mut(index)
+    {
+        *slot = Some(&expr.dtype);
     }
     for child in expr.children() {
         column_types(child, types);
