@@ -97,6 +97,7 @@ fn trace_item(case: &Case, item: &Item) -> TraceItem {
 }
 
 fn run(case: &Case, workers: usize, block_rows: usize) -> Actual {
+    if std::env::var_os("SLACKWATER_TRACE_CASES").is_some() { eprintln!("{}", case.name); }
     let program = Arc::new(Program {
         tables: vec![table(case)],
         views: vec![view(case)],

@@ -147,7 +147,10 @@ impl TableDriver {
         // Lanes of which nothing is outstanding hold everything back; they come first.
         let starved: Vec<usize> = self.lanes.iter().filter(|l| !l.ended && l.outstanding == 0).map(|l| l.index).collect();
         let candidates = if starved.is_empty() { &open } else { &starved };
-        let Some(chosen) = self.coordinator.furthest_behind(candidates) else { return Ok(None) };
+        // Of lanes that have ended for the coordinator a reader may still owe its own end.
+        let Some(chosen) = self.coordinator.furthest_behind(candidates).or_else(|| candidates.first().copied()) else {
+            return Ok(None);
+        };
         let many = self.lanes.len() > 64;
         let Some(lane) = self.lanes.iter_mut().find(|l| l.index == chosen) else { return Ok(None) };
         let next = lane.reader.next_block()?;
