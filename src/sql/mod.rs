@@ -21,6 +21,8 @@ mod bind;
 mod explain;
 mod from;
 mod options;
+mod predicate;
+mod scope;
 mod sink;
 mod statement;
 mod table;
