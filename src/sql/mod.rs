@@ -80,7 +80,7 @@ fn add(
                 return Ok(());
             }
             check_new(source, program, &statement.name)?;
-            let table = table::bind_table(source, statement, &mut program.warnings)?;
+            let table = table::bind_table(source, *statement, &mut program.warnings)?;
             program.tables.push(table);
         }
         Statement::View(mut statement) => {

@@ -69,7 +69,8 @@ impl Scope<'_> {
         if self.windowed {
             names.extend(["window_start", "window_end"]);
         }
-        if let Some(hint) = did_you_mean(&shown, names.iter().copied()) {
+        let bare = path_text(self.unqualified(path).unwrap_or(path));
+        if let Some(hint) = did_you_mean(&bare, names.iter().copied()) {
             return Err(error.with_hint(hint));
         }
         if matches!(shown.to_lowercase().as_str(), "window_start" | "window_end") {

@@ -125,7 +125,6 @@ pub(super) fn bind_table(
     let plan = settings(&scope, &mut options, connector, watermark)?;
     let why = match connector {
         Connector::Generator => "with connector = 'generator'",
-        Connector::Stdin => "with connector = 'stdin'",
         _ => "with this connector and format",
     };
     if let SourcePlan::Generator(generator) = &plan.source {
