@@ -1,6 +1,7 @@
 //! Aggregate calls: `name([DISTINCT] x) [FILTER (WHERE …)]` to an [`AggregatePlan`].
 
-use super::bind::{Binder, Scope};
+use super::bind::Binder;
+use super::scope::Scope;
 use crate::aggregate::{AggregateFunc, AggregateSpec};
 use crate::error::Result;
 use crate::plan::AggregatePlan;

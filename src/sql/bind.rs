@@ -9,37 +9,18 @@
 //! bounded.
 
 use super::aggregates;
+use super::scope::{Bound, Scope, as_path, or_place, path_text, same_name};
 use super::statement::{data_type, interval_text};
-use super::text::{SourceText, did_you_mean};
 use crate::error::{Error, Result};
 use crate::expr::build::{self, TypeError};
 use crate::expr::{Expr, ExprKind, Func};
-use crate::plan::{AggregatePlan, ColumnPlan};
+use crate::plan::AggregatePlan;
 use crate::types::{DataType, Value};
 use sqlparser::ast::{self, BinaryOperator, Ident, Spanned, UnaryOperator};
 use sqlparser::tokenizer::Span;
 
 /// Expressions nest at most this deep, so that no walk over them can exhaust the stack.
 const DEPTH_MAX: usize = 200;
-
-/// What names mean in one query or watermark expression.
-#[derive(Debug)]
-pub(super) struct Scope<'a> {
-    pub(super) source: &'a SourceText<'a>,
-    pub(super) table: &'a str,
-    pub(super) columns: &'a [ColumnPlan],
-    /// The table's alias or name: what may stand before a column.
-    pub(super) qualifier: Option<Ident>,
-    /// Whether the query reads windows, so that `window_start` and `window_end` exist.
-    pub(super) windowed: bool,
-}
-
-/// The two columns that a window adds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Bound {
-    Start,
-    End,
-}
 
 /// What is known of the aggregation while the SELECT list and HAVING are bound.
 #[derive(Debug, Default)]
@@ -62,115 +43,11 @@ pub(super) struct Binder<'a> {
     pub(super) grouped: Option<Grouped<'a>>,
 }
 
-/// Whether two names mean the same: quoted ones to the letter, others in any case.
-pub(super) fn same_name(ident: &Ident, name: &str) -> bool {
-    if ident.quote_style.is_some() { ident.value == name } else { ident.value.eq_ignore_ascii_case(name) }
-}
-
-fn path_text(path: &[Ident]) -> String {
-    path.iter().map(|i| i.value.as_str()).collect::<Vec<_>>().join(".")
-}
-
-impl Scope<'_> {
-    /// The column at a path as written; `None` if there is none.
-    fn find(&self, path: &[Ident]) -> Result<Option<usize>> {
-        let matches =
-            |c: &ColumnPlan| c.path.len() == path.len() && c.path.iter().zip(path).all(|(p, i)| same_name(i, p));
-        let exact = |c: &ColumnPlan| c.path.len() == path.len() && c.path.iter().zip(path).all(|(p, i)| i.value == *p);
-        if let Some(at) = self.columns.iter().position(exact) {
-            return Ok(Some(at));
-        }
-        let mut found = self.columns.iter().enumerate().filter(|(_, c)| matches(c));
-        match (found.next(), found.next()) {
-            (Some((at, _)), None) => Ok(Some(at)),
-            (Some((_, a)), Some((_, b))) => {
-                let error = self.source.error(span_of_path(path), format!("ambiguous column \"{}\"", path_text(path)));
-                Err(error.with_hint(format!("put it in double quotes: \"{}\" or \"{}\"", a.name, b.name)))
-            }
-            _ => Ok(None),
-        }
-    }
-
-    /// The column at a path, perhaps after the table's name.
-    ///
-    /// # Errors
-    /// When there is none, or several.
-    pub(super) fn column(&self, path: &[Ident]) -> Result<usize> {
-        if let Some(at) = self.try_column(path)? {
-            return Ok(at);
-        }
-        let shown = path_text(path);
-        let error = self.source.error(span_of_path(path), format!("unknown column \"{shown}\""));
-        let mut names: Vec<&str> = self.columns.iter().map(|c| c.name.as_str()).collect();
-        if self.windowed {
-            names.extend(["window_start", "window_end"]);
-        }
-        if let Some(hint) = did_you_mean(&shown, names.iter().copied()) {
-            return Err(error.with_hint(hint));
-        }
-        if matches!(shown.to_lowercase().as_str(), "window_start" | "window_end") {
-            return Err(error.with_hint(format!(
-                "windows come from the FROM clause: FROM TUMBLE({}, event_time, INTERVAL '1 minute')",
-                self.table
-            )));
-        }
-        Err(error.with_hint(format!("table \"{}\" has the columns {}", self.table, names.join(", "))))
-    }
-
-    /// As [`Scope::column`], `None` if there is none.
-    pub(super) fn try_column(&self, path: &[Ident]) -> Result<Option<usize>> {
-        if let Some(at) = self.find(path)? {
-            return Ok(Some(at));
-        }
-        match self.unqualified(path) {
-            Some(rest) => self.find(rest),
-            None => Ok(None),
-        }
-    }
-
-    /// The path behind the table's name, if it begins with that.
-    fn unqualified<'p>(&self, path: &'p [Ident]) -> Option<&'p [Ident]> {
-        let (first, rest) = path.split_first()?;
-        let qualifier = self.qualifier.as_ref()?;
-        (!rest.is_empty() && same_name(first, &qualifier.value)).then_some(rest)
-    }
-
-    /// Which bound of the window a path names, if any.
-    pub(super) fn bound(&self, path: &[Ident]) -> Option<Bound> {
-        let path = self.unqualified(path).unwrap_or(path);
-        match path {
-            [name] if self.windowed && same_name(name, "window_start") => Some(Bound::Start),
-            [name] if self.windowed && same_name(name, "window_end") => Some(Bound::End),
-            _ => None,
-        }
-    }
-}
-
-/// The place of a dotted name.
-pub(super) fn span_of_path(path: &[Ident]) -> Span {
-    Span::union_iter(path.iter().map(|i| i.span))
-}
-
-/// The span, or where to point if the parser gives none.
-pub(super) fn or_place(span: Span, place: Span) -> Span {
-    if span == Span::empty() { place } else { span }
-}
-
 /// The value of an expression without columns; `None` if it reads one.
 pub(super) fn fold(expr: &Expr) -> Option<Result<Value, String>> {
     match &expr.kind {
         ExprKind::Literal(value) => Some(Ok(value.clone())),
         _ => build::constant(expr),
-    }
-}
-
-/// The name of a column or window bound that an expression is, without parentheses.
-pub(super) fn as_path(ast: &ast::Expr) -> Option<&[Ident]> {
-    match ast {
-        ast::Expr::Identifier(ident) => Some(std::slice::from_ref(ident)),
-        ast::Expr::CompoundIdentifier(path) => Some(path),
-        ast::Expr::Nested(inner) => as_path(inner),
-        _ => None,
     }
 }
 
@@ -195,7 +72,7 @@ impl<'a> Binder<'a> {
     }
 
     /// Says where a type error is.
-    fn typed(&self, ast: &ast::Expr, result: Result<Expr, TypeError>) -> Result<Expr> {
+    pub(super) fn typed(&self, ast: &ast::Expr, result: Result<Expr, TypeError>) -> Result<Expr> {
         result.map_err(|e| {
             let error = self.error(self.span(ast), e.message);
             match e.hint {
@@ -229,7 +106,8 @@ impl<'a> Binder<'a> {
         }
     }
 
-    fn expr(&mut self, ast: &ast::Expr, depth: usize) -> Result<Expr> {
+    /// One node of the walk; `depth` is how much deeper it may go.
+    pub(super) fn expr(&mut self, ast: &ast::Expr, depth: usize) -> Result<Expr> {
         let Some(depth) = depth.checked_sub(1) else {
             let error = self.error(self.fallback, format!("an expression is nested more than {DEPTH_MAX} deep"));
             return Err(error.with_hint("a long list of values is shorter as x IN (…)"));
@@ -286,62 +164,7 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// Tests: `IS …`, `IN`, `BETWEEN`, `LIKE`.
-    fn predicate(&mut self, ast: &ast::Expr, depth: usize) -> Result<Expr> {
-        match ast {
-            ast::Expr::IsNull(x) | ast::Expr::IsUnknown(x) => Ok(build::is_null(self.expr(x, depth)?)),
-            ast::Expr::IsNotNull(x) | ast::Expr::IsNotUnknown(x) => {
-                let test = build::is_null(self.expr(x, depth)?);
-                self.typed(ast, build::call(Func::Not, vec![test]))
-            }
-            ast::Expr::IsTrue(x) => self.is_truth(ast, x, true, false, depth),
-            ast::Expr::IsNotTrue(x) => self.is_truth(ast, x, true, true, depth),
-            ast::Expr::IsFalse(x) => self.is_truth(ast, x, false, false, depth),
-            ast::Expr::IsNotFalse(x) => self.is_truth(ast, x, false, true, depth),
-            ast::Expr::IsNotDistinctFrom(a, b) => {
-                let args = vec![self.expr(a, depth)?, self.expr(b, depth)?];
-                self.typed(ast, build::call(Func::NotDistinct, args))
-            }
-            ast::Expr::IsDistinctFrom(a, b) => {
-                let args = vec![self.expr(a, depth)?, self.expr(b, depth)?];
-                let same = self.typed(ast, build::call(Func::NotDistinct, args))?;
-                self.typed(ast, build::call(Func::Not, vec![same]))
-            }
-            ast::Expr::Between { expr, negated, low, high } => {
-                let (x, low, high) = (self.expr(expr, depth)?, self.expr(low, depth)?, self.expr(high, depth)?);
-                let from = self.typed(ast, build::call(Func::GtEq, vec![x.clone(), low]))?;
-                let to = self.typed(ast, build::call(Func::LtEq, vec![x, high]))?;
-                let both = self.typed(ast, build::and(from, to))?;
-                self.negate_if(ast, *negated, both)
-            }
-            ast::Expr::In { expr, target: ast::InTarget::List(list), negated, global: false } => {
-                let x = self.expr(expr, depth)?;
-                let mut tests = Vec::with_capacity(list.len());
-                for item in list {
-                    let value = self.expr(item, depth)?;
-                    tests.push(self.typed(item, build::call(Func::Eq, vec![x.clone(), value]))?);
-                }
-                let any = self.any_of(ast, tests)?;
-                self.negate_if(ast, *negated, any)
-            }
-            ast::Expr::Like { negated, any: false, expr, pattern, escape_char } => {
-                self.like(ast, Func::Like, expr, pattern, escape_char.as_deref(), *negated, depth)
-            }
-            ast::Expr::ILike { negated, any: false, expr, pattern, escape_char } => {
-                self.like(ast, Func::ILike, expr, pattern, escape_char.as_deref(), *negated, depth)
-            }
-            ast::Expr::Subquery(_) | ast::Expr::Exists { .. } | ast::Expr::In { .. } => {
-                Err(self.unsupported(ast, "subqueries are not supported: x IN (…) takes a list of values"))
-            }
-            ast::Expr::AtTimeZone { .. } => Err(self.unsupported(ast, "times are UTC; shift them by an INTERVAL")),
-            ast::Expr::CompoundFieldAccess { .. } | ast::Expr::JsonAccess { .. } => {
-                Err(self.unsupported(ast, "declare the nested field as a column: payload.amount BIGINT"))
-            }
-            _ => Err(self.unsupported(ast, "it is not among the expressions of this SQL")),
-        }
-    }
-
-    fn unsupported(&self, ast: &ast::Expr, hint: &str) -> Error {
+    pub(super) fn unsupported(&self, ast: &ast::Expr, hint: &str) -> Error {
         let mut text = ast.to_string();
         if text.chars().count() > 60 {
             text = text.chars().take(60).chain(['…']).collect();
@@ -502,59 +325,6 @@ impl<'a> Binder<'a> {
             }
             _ => Err(self.unsupported(ast, "unary operators are +, - and NOT")),
         }
-    }
-
-    fn negate_if(&self, ast: &ast::Expr, negated: bool, test: Expr) -> Result<Expr> {
-        if negated { self.typed(ast, build::call(Func::Not, vec![test])) } else { Ok(test) }
-    }
-
-    /// `x IS [NOT] TRUE`, `x IS [NOT] FALSE`: never NULL.
-    fn is_truth(&mut self, ast: &ast::Expr, x: &ast::Expr, truth: bool, negated: bool, depth: usize) -> Result<Expr> {
-        let x = self.expr(x, depth)?;
-        let x = if truth {
-            self.typed(ast, build::and(x, Expr::literal(Value::Boolean(true), DataType::Boolean)))?
-        } else {
-            self.typed(ast, build::call(Func::Not, vec![x]))?
-        };
-        let no = Expr::literal(Value::Boolean(false), DataType::Boolean);
-        let test = self.typed(ast, build::coalesce(vec![x, no]))?;
-        self.negate_if(ast, negated, test)
-    }
-
-    /// The disjunction of tests, as a balanced tree: a list of thousands is only a dozen deep.
-    fn any_of(&self, ast: &ast::Expr, mut tests: Vec<Expr>) -> Result<Expr> {
-        while tests.len() > 1 {
-            let mut next = Vec::with_capacity(tests.len().div_ceil(2));
-            let mut pairs = tests.into_iter();
-            while let Some(a) = pairs.next() {
-                next.push(match pairs.next() {
-                    Some(b) => self.typed(ast, build::or(a, b))?,
-                    None => a,
-                });
-            }
-            tests = next;
-        }
-        tests.pop().ok_or_else(|| self.error(self.span(ast), "expected at least one value in IN (…)"))
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "the parts of one clause")]
-    fn like(
-        &mut self,
-        ast: &ast::Expr,
-        func: Func,
-        x: &ast::Expr,
-        pattern: &ast::Expr,
-        escape: Option<&ast::Expr>,
-        negated: bool,
-        depth: usize,
-    ) -> Result<Expr> {
-        let backslash = |e: &ast::Expr| matches!(e, ast::Expr::Value(v) if matches!(&v.value, ast::Value::SingleQuotedString(s) if s == "\\"));
-        if escape.is_some_and(|e| !backslash(e)) {
-            return Err(self.unsupported(ast, "the escape character of LIKE is the backslash"));
-        }
-        let args = vec![self.expr(x, depth)?, self.expr(pattern, depth)?];
-        let test = self.typed(ast, build::call(func, args))?;
-        self.negate_if(ast, negated, test)
     }
 
     fn case(

@@ -204,8 +204,13 @@ fn windowed_text(plan: &WindowedPlan, columns: &[String], out: &mut String) {
     if let Some(having) = &plan.having {
         let window = ["window_start".to_owned(), "window_end".to_owned()];
         let row: Vec<String> = group.into_iter().chain(window).chain(aggregates).collect();
-        line(out, 2, &format!("having     {}", having.display(&row)));
+        line(out, 2, &format!("having     {}", unquoted(having.display(&row).to_string(), &row)));
     }
+}
+
+/// Aggregates stand for columns here, and are no names that need quotes.
+fn unquoted(text: String, row: &[String]) -> String {
+    row.iter().fold(text, |text, name| text.replace(&format!("\"{}\"", name.replace('"', "\"\"")), name))
 }
 
 /// The rule of SEMANTICS §4 for this view, one sentence a case.

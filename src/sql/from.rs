@@ -1,6 +1,7 @@
 //! The FROM clause: a table, or windows over one.
 
-use super::bind::{Binder, Scope, or_place, same_name, span_of_path};
+use super::bind::Binder;
+use super::scope::{Scope, or_place, same_name, span_of_path};
 use super::table::FOREVER_US;
 use super::text::{SourceText, did_you_mean};
 use crate::error::{Error, Result};
@@ -153,7 +154,7 @@ impl Catalog<'_> {
             [table, time, rest @ ..] => (*table, *time, rest),
             _ => return Err(wrong()),
         };
-        let Some([table_name]) = super::bind::as_path(table) else { return Err(wrong()) };
+        let Some([table_name]) = super::scope::as_path(table) else { return Err(wrong()) };
         let at = self.table(table_name)?;
         let plan = self.tables.get(at).ok_or_else(wrong)?;
         self.check_time(plan, table_name, time)?;
@@ -188,7 +189,7 @@ impl Catalog<'_> {
             qualifier: Some(table.clone()),
             windowed: false,
         };
-        let path = descriptor(time).and_then(super::bind::as_path).ok_or_else(|| {
+        let path = descriptor(time).and_then(super::scope::as_path).ok_or_else(|| {
             let span = or_place(time.span(), table.span);
             self.source.error(span, "expected the event-time column, the one of WATERMARK FOR")
         })?;
@@ -221,7 +222,7 @@ impl Catalog<'_> {
             let error = self.source.error(span, format!("expected an INTERVAL as {what}, found {found}"));
             error.with_hint("write INTERVAL '1 minute'")
         };
-        if super::bind::as_path(ast).is_some() {
+        if super::scope::as_path(ast).is_some() {
             return Err(expected(&ast.to_string()));
         }
         let us = match binder.constant(ast, what)? {

@@ -21,6 +21,8 @@ mod bind;
 mod explain;
 mod from;
 mod options;
+mod predicate;
+mod scope;
 mod sink;
 mod statement;
 mod table;
@@ -78,7 +80,7 @@ fn add(
                 return Ok(());
             }
             check_new(source, program, &statement.name)?;
-            let table = table::bind_table(source, statement, &mut program.warnings)?;
+            let table = table::bind_table(source, *statement, &mut program.warnings)?;
             program.tables.push(table);
         }
         Statement::View(mut statement) => {

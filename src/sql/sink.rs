@@ -1,7 +1,7 @@
 //! `CREATE SINK`, the sinks that are implied, and files written twice.
 
-use super::bind::same_name;
 use super::options::{Options, Placed};
+use super::scope::same_name;
 use super::statement::SinkStatement;
 use super::text::{SourceText, did_you_mean};
 use crate::error::{Error, Result};

@@ -19,7 +19,7 @@ const OPERATORS_MAX: usize = 2_000;
 /// A statement, not bound yet.
 #[derive(Debug)]
 pub(super) enum Statement {
-    Table(TableStatement),
+    Table(Box<TableStatement>),
     View(ViewStatement),
     Sink(SinkStatement),
 }
@@ -255,7 +255,7 @@ impl Reader<'_, '_> {
     fn create(&mut self) -> Result<Statement> {
         let token = self.peek().clone();
         if self.word("table") {
-            return Ok(Statement::Table(self.table()?));
+            return Ok(Statement::Table(Box::new(self.table()?)));
         }
         if self.word("materialized") {
             self.expect_word("view")?;

@@ -2,8 +2,9 @@
 //!
 //! Defaults are applied here, so that a [`TablePlan`] leaves nothing open. Every check names the option that is wrong.
 
-use super::bind::{self, Binder, Scope, same_name, span_of_path};
+use super::bind::{Binder, fold};
 use super::options::{OptionValue, Options, Placed};
+use super::scope::{Scope, same_name, span_of_path};
 use super::statement::{ColumnStatement, TableStatement};
 use super::text::{SourceText, did_you_mean};
 use crate::error::Result;
@@ -124,7 +125,6 @@ pub(super) fn bind_table(
     let plan = settings(&scope, &mut options, connector, watermark)?;
     let why = match connector {
         Connector::Generator => "with connector = 'generator'",
-        Connector::Stdin => "with connector = 'stdin'",
         _ => "with this connector and format",
     };
     if let SourcePlan::Generator(generator) = &plan.source {
@@ -215,8 +215,9 @@ fn path_shown(path: &[Ident]) -> String {
 
 /// The delay, if the expression is the event time minus a constant (or plus a negative one).
 fn delay(binder: &mut Binder<'_>, scope: &Scope<'_>, event_time: usize, expr: &ast::Expr) -> Result<Option<i64>> {
-    let is_event_time =
-        |e: &ast::Expr| bind::as_path(e).is_some_and(|p| scope.try_column(p).ok().flatten() == Some(event_time));
+    let is_event_time = |e: &ast::Expr| {
+        super::scope::as_path(e).is_some_and(|p| scope.try_column(p).ok().flatten() == Some(event_time))
+    };
     let expr = strip(expr);
     if is_event_time(expr) {
         return Ok(Some(0));
@@ -226,7 +227,7 @@ fn delay(binder: &mut Binder<'_>, scope: &Scope<'_>, event_time: usize, expr: &a
         return Ok(None);
     }
     let bound = binder.bind(right)?;
-    let us = match bind::fold(&bound) {
+    let us = match fold(&bound) {
         Some(Ok(Value::Interval(us))) => us,
         Some(Ok(other)) if other.is_null() => {
             return Err(binder.error(binder.span(right), "the delay of the watermark is NULL"));

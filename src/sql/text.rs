@@ -144,6 +144,8 @@ fn split_location(text: &str) -> (&str, Option<Location>) {
 fn reword(message: &str) -> String {
     let mut out =
         message.trim().trim_end_matches('.').replace("Expected: ", "expected ").replace(", found: ", ", found ");
+    out =
+        out.replace("unexpected EOF", "unexpected end of the text").replace("before EOF", "before the end of the text");
     if out.ends_with("found EOF") {
         out = format!("{}the end of the text", out.trim_end_matches("EOF"));
     }

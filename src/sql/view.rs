@@ -2,9 +2,10 @@
 
 use super::BareSelectDefaults;
 use super::aggregates;
-use super::bind::{Binder, Bound, Grouped, Scope, as_path, or_place, same_name};
+use super::bind::{Binder, Grouped};
 use super::from::{Catalog, From};
 use super::options::Options;
+use super::scope::{Bound, Scope, as_path, or_place, same_name};
 use super::statement::ViewStatement;
 use super::table::FOREVER_US;
 use super::text::SourceText;
