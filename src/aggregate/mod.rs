@@ -1,4 +1,4 @@
-//! Aggregates as commutative monoids, and tables of them by key. (Owner: aggregate)
+//! Aggregates as commutative monoids, and tables of them by key.
 //!
 //! Every aggregate has *lift* (a record becomes a state), *combine* (associative, commutative, with an empty state) and
 //! *lower* (a state becomes a value). That is why neither order, nor batching, nor the number of workers can change a result.
