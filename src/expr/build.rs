@@ -17,7 +17,8 @@
 //! | `%` | max(s1, s2) | max(i1, i2) + scale |
 //! | `*` | min(s1 + s2, 38), rounded half away from zero | p1 + p2 |
 //! | `/` | max(6, s1, s2), rounded half away from zero | 38 |
-//! | `-a`, `abs`, `sign`, `nullif` | s1 | p1 |
+//! | `-a`, `abs`, `nullif` | s1 | p1 |
+//! | `sign` | 0 | 1 |
 //! | `round`, `floor`, `ceil`, `trunc` | 0 | i1 + 1 |
 //! | `round(a, n)`, `n` a literal | n within 0 … s1 | i1 + 1 + scale |
 //! | `round(a, n)`, otherwise | s1 | p1 + 1 |
@@ -89,10 +90,10 @@ pub fn call(func: Func, args: Vec<Expr>) -> Result<Expr, TypeError> {
         return Err(TypeError::new(format!("{} takes {expected}, found {}", func.name(), args.len())));
     }
     let (args, dtype) = result(func, args)?;
-    if let (Func::Neg, [Expr { kind: ExprKind::Literal(value), .. }]) = (func, args.as_slice()) {
-        if let Some(negative) = negate(value) {
-            return Ok(negative);
-        }
+    if let (Func::Neg, [Expr { kind: ExprKind::Literal(value), .. }]) = (func, args.as_slice())
+        && let Some(negative) = negate(value)
+    {
+        return Ok(negative);
     }
     Ok(Expr { kind: ExprKind::Call(func, args), dtype })
 }
@@ -143,6 +144,27 @@ fn no_cast(from: &DataType, to: &DataType) -> TypeError {
         (DataType::Boolean, to) if to.is_numeric() => error.with_hint("cast to BIGINT first"),
         _ => error,
     }
+}
+
+/// `a IN (list)`: the alternatives as a balanced tree of `OR`, so that long lists do not nest deeply; an empty list is FALSE.
+///
+/// # Errors
+/// When an item cannot be compared with `a`.
+pub fn in_list(a: Expr, list: Vec<Expr>) -> Result<Expr, TypeError> {
+    let mut terms =
+        list.into_iter().map(|item| call(Func::Eq, vec![a.clone(), item])).collect::<Result<Vec<_>, _>>()?;
+    while terms.len() > 1 {
+        let mut pairs = Vec::with_capacity(terms.len() / 2 + 1);
+        let mut rest = terms.into_iter();
+        while let Some(first) = rest.next() {
+            pairs.push(match rest.next() {
+                Some(second) => or(first, second)?,
+                None => first,
+            });
+        }
+        terms = pairs;
+    }
+    Ok(terms.pop().unwrap_or(Expr::literal(Value::Boolean(false), DataType::Boolean)))
 }
 
 /// The expression as a `BOOLEAN` operand; `what` says of what (`WHERE`, `AND`).

@@ -14,16 +14,31 @@ const EXACT_TENS: [f64; 23] = [
     1e21, 1e22,
 ];
 
+/// 10^0 to 10^38.
+#[expect(clippy::indexing_slicing, reason = "evaluated when compiled, and counted below the length")]
+const POWERS: [i128; 39] = {
+    let mut powers = [1; 39];
+    let mut n = 1;
+    while n < powers.len() {
+        powers[n] = powers[n - 1] * 10;
+        n += 1;
+    }
+    powers
+};
+
 /// `10^n`; `None` above 38.
+#[inline]
 pub fn pow10(n: u32) -> Option<i128> {
-    10i128.checked_pow(n)
+    POWERS.get(n as usize).copied()
 }
 
 /// Whether `v` has at most `precision` digits.
+#[inline]
 pub fn fits(v: i128, precision: u8) -> bool {
     pow10(u32::from(precision.min(MAX_PRECISION))).is_some_and(|limit| v.unsigned_abs() < limit.unsigned_abs())
 }
 
+#[inline]
 fn checked(v: i128) -> Option<i128> {
     fits(v, MAX_PRECISION).then_some(v)
 }
@@ -73,6 +88,9 @@ pub fn rem(a: i128, a_scale: u8, b: i128, b_scale: u8, scale: u8) -> Option<i128
 pub fn mul(a: i128, a_scale: u8, b: i128, b_scale: u8, scale: u8) -> Option<i128> {
     let drop = (u32::from(a_scale) + u32::from(b_scale)).checked_sub(u32::from(scale))?;
     if let Some(product) = a.checked_mul(b) {
+        if drop == 0 {
+            return checked(product);
+        }
         return match pow10(drop) {
             Some(divisor) => checked(divide_rounding(product, divisor)),
             // Dropping 39 digits or more of a 128-bit number leaves its rounding: |product| < 2^127 < 0.5 × 10^39.

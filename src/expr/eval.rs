@@ -29,7 +29,8 @@
 //!
 //! [`evaluate_lenient`] differs in one point: `/` and `%` by zero, of any type, are NULL.
 //!
-//! Cost: one pass over the batch per node; no allocation per row except where text is built.
+//! Cost: one pass over the batch per node; no allocation per row except where text is built. What costs more than a few
+//! such passes and is needed for less than half of the rows (the right of AND and OR, branches) is computed for those only.
 
 mod arithmetic;
 mod cast;
@@ -37,6 +38,7 @@ mod compare;
 mod logic;
 mod math;
 mod operand;
+mod subset;
 mod text;
 mod times;
 
@@ -106,10 +108,10 @@ fn one_row(expr: &Expr, row: &[Value], lenient: bool) -> Result<Value, String> {
 }
 
 fn column_types<'e>(expr: &'e Expr, types: &mut [Option<&'e DataType>]) {
-    if let ExprKind::Column(index) = expr.kind {
-        if let Some(slot) = types.get_mut(index) {
-            *slot = Some(&expr.dtype);
-        }
+    if let ExprKind::Column(index) = expr.kind
+        && let Some(slot) = types.get_mut(index)
+    {
+        *slot = Some(&expr.dtype);
     }
     for child in expr.children() {
         column_types(child, types);
@@ -227,7 +229,10 @@ impl<'a> Context<'_, 'a> {
         let constant = operands.iter().all(Operand::is_one);
         let null_operand = operands.iter().any(|o| matches!(o, Operand::One(Value::Null)));
         if (strict && null_operand) || (constant && !failed.is_empty()) {
-            return Outcome { operand: Operand::One(Value::Null), errors: failed };
+            // A single value may only fail everywhere.
+            let everywhere = failed.is_empty() || failed.len() == self.rows;
+            let nulls = || Operand::Rows(Cow::Owned(Column::constant(dtype.clone(), &Value::Null, self.rows)));
+            return Outcome { operand: if everywhere { Operand::One(Value::Null) } else { nulls() }, errors: failed };
         }
         let rows = if constant { 1 } else { self.rows };
         let nulls = if strict { union_nulls(operands) } else { None };

@@ -72,9 +72,21 @@ impl Pattern {
     pub fn matches(&self, text: &str) -> bool {
         if self.fold {
             let folded: String = text.chars().map(lower).collect();
-            return self.shape.matches(&folded);
+            return self.matches_folded(&folded);
         }
-        self.shape.matches(text)
+        self.matches_folded(text)
+    }
+
+    fn matches_folded(&self, text: &str) -> bool {
+        match &self.shape {
+            Shape::Tokens(tokens) => matches(tokens, text),
+            shape => shape.find(text.as_bytes()),
+        }
+    }
+
+    /// As [`Pattern::matches`] on UTF-8, where looking at bytes is enough.
+    pub fn matches_bytes(&self, text: &[u8]) -> Option<bool> {
+        (!self.fold && !matches!(self.shape, Shape::Tokens(_))).then(|| self.shape.find(text))
     }
 }
 
@@ -93,13 +105,13 @@ fn shape(tokens: Vec<Token>) -> Shape {
 }
 
 impl Shape {
-    fn matches(&self, text: &str) -> bool {
+    fn find(&self, text: &[u8]) -> bool {
         match self {
-            Shape::Exact(x) => text == x,
-            Shape::Prefix(x) => text.starts_with(x.as_str()),
-            Shape::Suffix(x) => text.ends_with(x.as_str()),
-            Shape::Contains(x) => memchr::memmem::find(text.as_bytes(), x.as_bytes()).is_some(),
-            Shape::Tokens(tokens) => matches(tokens, text),
+            Shape::Exact(x) => text == x.as_bytes(),
+            Shape::Prefix(x) => text.starts_with(x.as_bytes()),
+            Shape::Suffix(x) => text.ends_with(x.as_bytes()),
+            Shape::Contains(x) => memchr::memmem::find(text, x.as_bytes()).is_some(),
+            Shape::Tokens(_) => false,
         }
     }
 }

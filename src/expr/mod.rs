@@ -35,7 +35,7 @@ pub enum ExprKind {
     Column(usize),
     /// A constant; `Value::Null` has the expression's `dtype`.
     Literal(Value),
-    /// A strict function or operator: NULL if any argument is NULL (unless [`Func`] says otherwise).
+    /// A function or operator, strict unless [`Func`] says otherwise: NULL if any argument is NULL, after all were evaluated.
     Call(Func, Vec<Expr>),
     /// Conjunction, left to right: a row that is false on the left never fails on the right.
     And(Box<Expr>, Box<Expr>),
@@ -51,22 +51,24 @@ pub enum ExprKind {
     Cast(Box<Expr>),
 }
 
-/// Strict functions. Operands have equal types after [`build`], unless said otherwise.
+/// Functions and operators: NULL if any operand is NULL, unless said otherwise. Which failures count, and the rules of
+/// arithmetic, stand at [`eval`]; operand and result types at [`build`]. `fails` means for the row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Func {
-    /// `a + b` on numbers of one type; TIMESTAMP/DATE/INTERVAL with INTERVAL; DATE + BIGINT (days).
+    /// `a + b` on two BIGINT, DOUBLE or DECIMAL (any scales); TIMESTAMP + INTERVAL, INTERVAL + INTERVAL, DATE + BIGINT (days).
     Add,
-    /// `a - b`; TIMESTAMP − TIMESTAMP is INTERVAL, DATE − DATE is BIGINT (days).
+    /// `a - b`, as [`Func::Add`]; TIMESTAMP − TIMESTAMP is INTERVAL, DATE − DATE is BIGINT (days).
     Sub,
-    /// `a * b`; INTERVAL × BIGINT.
+    /// `a * b` on numbers; INTERVAL × BIGINT or DOUBLE (the interval first).
     Mul,
-    /// `a / b`: integers truncate toward zero; fails on zero.
+    /// `a / b`: BIGINT truncates toward zero; INTERVAL / BIGINT (truncates) or DOUBLE; fails on zero (after the aggregation: NULL).
     Div,
-    /// `a % b`: sign of the dividend; fails on zero.
+    /// `a % b` on numbers: sign of the dividend, truncated quotient; fails on zero (after the aggregation: NULL).
     Mod,
-    /// `-a`.
+    /// `-a` of a number or INTERVAL; fails for the least BIGINT and INTERVAL.
     Neg,
-    /// `=`.
+    /// `=`. Comparisons take two operands of one type, or two DECIMALs of any scales, and never fail. Text and BOOLEAN compare
+    /// bytewise (FALSE first), doubles with NaN greatest and equal to itself and −0.0 = 0.0, lists item by item, NULL items last.
     Eq,
     /// `<>`.
     NotEq,
@@ -82,53 +84,57 @@ pub enum Func {
     Not,
     /// `a IS NOT DISTINCT FROM b`: NULLs are equal; never NULL (not strict).
     NotDistinct,
-    /// `a LIKE pattern`: `%`, `_`, backslash escapes.
+    /// `a LIKE pattern`: `%` any run, `_` one character, a backslash takes the next character as it is; a pattern that
+    /// ends in a lone backslash fails.
     Like,
-    /// `a ILIKE pattern`: as `LIKE`, ignoring ASCII and simple Unicode case.
+    /// `a ILIKE pattern`: as `LIKE`, each character first mapped to its lower case where that is one character.
     ILike,
-    /// `a || b` on text.
+    /// `a || b` on text; like every text function fails if the result has more than 256 MiB.
     Concat,
-    /// `lower(text)`.
+    /// `lower(text)`: Unicode's full mapping.
     Lower,
-    /// `upper(text)`.
+    /// `upper(text)`: Unicode's full mapping (`ß` becomes `SS`).
     Upper,
-    /// `length(text)` in characters.
+    /// `length(text)` in characters (Unicode scalar values).
     Length,
-    /// `substr(text, from [, count])`, characters from 1.
+    /// `substr(text, from [, count])`, characters from 1: those at positions `from ≤ i < from + count`, `from` may be below 1;
+    /// fails if `count` is negative.
     Substr,
-    /// `trim(text)`: spaces at both ends (two arguments: these characters).
+    /// `trim(text)`: spaces (U+0020) at both ends; two arguments: all characters of the second.
     Trim,
-    /// `ltrim`.
+    /// `ltrim`, as [`Func::Trim`] at the start.
     LTrim,
-    /// `rtrim`.
+    /// `rtrim`, as [`Func::Trim`] at the end.
     RTrim,
-    /// `replace(text, from, to)`.
+    /// `replace(text, from, to)`: left to right, not overlapping; an empty `from` changes nothing.
     Replace,
-    /// `strpos(text, part)`: character position from 1, 0 if absent.
+    /// `strpos(text, part)`: character position from 1, 0 if absent, 1 for an empty part.
     StrPos,
     /// `starts_with(text, prefix)`.
     StartsWith,
-    /// `split_part(text, delimiter, n)`, `n` from 1; negative counts from the end.
+    /// `split_part(text, delimiter, n)`, `n` from 1; negative counts from the end; empty text if there is no such part;
+    /// fails if `n` is 0. An empty delimiter makes one part.
     SplitPart,
-    /// `left(text, n)`.
+    /// `left(text, n)`: the first `n` characters; below zero, all but the last `−n`.
     Left,
-    /// `right(text, n)`.
+    /// `right(text, n)`: the last `n` characters; below zero, all but the first `−n`.
     Right,
-    /// `abs(number)`.
+    /// `abs(number)`; fails for the least BIGINT.
     Abs,
-    /// `sign(number)` as the same type.
+    /// `sign(number)`: −1, 0 or 1 as the same type, of a DECIMAL as DECIMAL(1,0); NaN and both zeros of a DOUBLE stay.
     Sign,
-    /// `round(number [, digits])`: decimals and integers half away from zero; doubles half to even (one argument only).
+    /// `round(number [, places])`: decimals and integers half away from zero, negative places are tens and hundreds;
+    /// doubles half to even (one argument only).
     Round,
     /// `floor(number)`.
     Floor,
     /// `ceil(number)`.
     Ceil,
-    /// `trunc(number)`.
+    /// `trunc(number)`: toward zero.
     Trunc,
     /// `sqrt(double)`; fails below zero.
     Sqrt,
-    /// `power(double, double)`.
+    /// `power(double, double)`; fails for zero to a negative power and a negative number to a finite fraction.
     Power,
     /// `exp(double)`.
     Exp,
@@ -136,17 +142,20 @@ pub enum Func {
     Ln,
     /// `log10(double)`; fails at and below zero.
     Log10,
-    /// `nullif(a, b)`: NULL if equal, else `a` (not strict in `b`).
+    /// `nullif(a, b)`: NULL if they compare equal, else `a`, also if `b` is NULL (not strict in `b`).
     NullIf,
-    /// `greatest(…)`: NULLs are skipped (not strict), as in PostgreSQL.
+    /// `greatest(…)`: NULLs are skipped (not strict), as in PostgreSQL; of equal values the first.
     Greatest,
-    /// `least(…)`: NULLs are skipped (not strict).
+    /// `least(…)`: NULLs are skipped (not strict); of equal values the first.
     Least,
-    /// `date_trunc(unit, timestamp)`; the unit is fixed when the query is bound. Weeks start on Monday.
+    /// `date_trunc(unit, timestamp)`; the unit is fixed when the query is bound. UTC, weeks start on Monday, times before 1970
+    /// floor too; fails below the range.
     DateTrunc(TimeUnit),
     /// `extract(field FROM timestamp)` and `date_part`: as `BIGINT`; `Second` as `DECIMAL(8,6)`, `Epoch` as `DECIMAL(38,6)`.
+    /// `Millisecond` and `Microsecond` count from the start of the minute (whole milliseconds, floored); `Week` is the ISO
+    /// week 1–53; `Year` counts astronomically (year 0 exists). Of an INTERVAL only `Epoch`.
     Extract(TimeUnit),
-    /// `mod`-like bucket of a time: `date_bin(interval, timestamp, origin)`.
+    /// `date_bin(stride, timestamp, origin)`: the greatest `origin + k × stride` at or before the time; fails if the stride is not above zero.
     DateBin,
 }
 

@@ -61,7 +61,12 @@ pub fn result(func: Func, args: Vec<Expr>) -> Typed {
         Substr => exact(func, args, &[Text, BigInt, BigInt], Text),
         SplitPart => exact(func, args, &[Text, Text, BigInt], Text),
         Left | Right => exact(func, args, &[Text, BigInt], Text),
-        Abs | Sign => one(args, |a| same(number(func, a)?)),
+        Abs => one(args, |a| same(number(func, a)?)),
+        Sign => one(args, |a| {
+            let (args, dtype) = same(number(func, a)?)?;
+            let decimal = matches!(dtype, DataType::Decimal { .. });
+            Ok((args, if decimal { DataType::Decimal { precision: 1, scale: 0 } } else { dtype }))
+        }),
         Floor | Ceil | Trunc => one(args, |a| {
             let a = number(func, a)?;
             let dtype = rounded(&a.dtype, Some(0));

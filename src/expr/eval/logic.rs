@@ -24,7 +24,8 @@ pub fn and_or<'a>(context: Context<'_, 'a>, a: &Expr, b: &Expr, and: bool) -> Ou
         Vals::Rows(v) if !left.operand.may_be_null() && v.iter().all(|v| decides(*v)) => return left,
         _ => {}
     }
-    let right = context.eval(b);
+    let decided = |row: usize| !left.operand.is_null(row) && decides(l.get(row));
+    let right = context.eval_where(b, |row| !decided(row));
     let r = right.operand.bools();
     let mut nulls = marks(rows);
     let values = if !left.operand.may_be_null() && !right.operand.may_be_null() {
@@ -50,7 +51,6 @@ pub fn and_or<'a>(context: Context<'_, 'a>, a: &Expr, b: &Expr, and: bool) -> Ou
             *v = false;
         }
     }
-    let decided = |row: usize| !left.operand.is_null(row) && decides(l.get(row));
     let on_right: Errors = right.errors.into_iter().filter(|(row, _)| !decided(*row as usize)).collect();
     let column = Column { dtype: DataType::Boolean, data: bool::data(values), nulls: nulls.nulls };
     let errors = merge([left.errors, on_right]);
@@ -84,7 +84,7 @@ pub fn case<'a>(
         if choice.open == 0 {
             break;
         }
-        let outcome = context.eval(condition);
+        let outcome = context.eval_where(condition, |row| choice.is_at(row, OPEN));
         choice.fail(outcome.errors, OPEN);
         let holds = outcome.operand.bools();
         choice.take(index as u32, |row| holds.get(row) && !outcome.operand.is_null(row));
@@ -99,7 +99,7 @@ pub fn case<'a>(
             if !choice.taken.contains(&(index as u32)) {
                 return Operand::One(Value::Null);
             }
-            let outcome = context.eval(value);
+            let outcome = context.eval_where(value, |row| choice.is_at(row, index as u32));
             choice.fail(outcome.errors, index as u32);
             outcome.operand
         })
@@ -114,7 +114,7 @@ pub fn coalesce<'a>(context: Context<'_, 'a>, args: &[Expr], dtype: &DataType) -
         if choice.open == 0 {
             break;
         }
-        let outcome = context.eval(arg);
+        let outcome = context.eval_where(arg, |row| choice.is_at(row, OPEN));
         if index == 0 && !outcome.operand.may_be_null() {
             return outcome;
         }
@@ -135,6 +135,9 @@ struct Choice {
 impl Choice {
     fn new(rows: usize) -> Self {
         Choice { taken: vec![OPEN; rows], open: rows, errors: Errors::new() }
+    }
+    fn is_at(&self, row: usize, branch: u32) -> bool {
+        self.taken.get(row) == Some(&branch)
     }
     /// Open rows for which `f` holds take the branch.
     fn take(&mut self, branch: u32, f: impl Fn(usize) -> bool) {

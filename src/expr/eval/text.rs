@@ -80,8 +80,8 @@ fn two(func: Func, a: Texts<'_>, second: &Operand<'_>, nulls: Nulls, rows: usize
         }),
         Func::Right => write(nulls, &|row, out| {
             let (s, n) = (a.get(row), n.get(row));
-            // The last n characters are what the first (length − n) leave; right(s, −n) drops the first n.
-            out.push_str(s.get(after(s, left_count(s, n.saturating_neg()))..).unwrap_or(""));
+            let dropped = if n >= 0 { length(s.as_bytes()).saturating_sub(n) } else { n.saturating_neg() };
+            out.push_str(s.get(after(s, dropped)..).unwrap_or(""));
         }),
         Func::Trim => write(nulls, &|row, out| out.push_str(a.get(row).trim_matches(|c| b.get(row).contains(c)))),
         Func::LTrim => {
@@ -186,7 +186,9 @@ fn like(func: Func, a: Texts<'_>, b: Texts<'_>, nulls: Nulls, rows: usize) -> Do
             last = Some((pattern, Pattern::new(pattern, fold)));
         }
         match &last {
-            Some((_, Ok(compiled))) => Ok(Some(compiled.matches(a.get(row)))),
+            Some((_, Ok(compiled))) => {
+                Ok(Some(compiled.matches_bytes(a.bytes(row)).unwrap_or_else(|| compiled.matches(a.get(row)))))
+            }
             Some((_, Err(why))) => Err(why.clone()),
             None => Ok(None),
         }
