@@ -204,7 +204,7 @@ fn number(func: Func, a: &Value, dtype: &DataType) -> Result<Value, String> {
             at_scale(&exact, places, 38, u32::from(*scale), rounding)
                 .map_or_else(|| out_of_range(dtype), |v| Ok(Value::Decimal(v, *scale)))
         }
-        _ => Err(format!("no function {func:?} of {}", texts::kinds(&[a.clone()]))),
+        _ => Err(format!("no function {func:?} of {}", texts::kinds(std::slice::from_ref(a)))),
     }
 }
 
@@ -213,7 +213,7 @@ fn round_places(a: &Value, places: i64, dtype: &DataType) -> Result<Value, Strin
     let (exact, scale, to) = match (a, dtype) {
         (Value::BigInt(v), _) => (Big::from(*v), 0u8, 0u8),
         (Value::Decimal(v, s), DataType::Decimal { scale, .. }) => (Big::from(*v), *s, *scale),
-        _ => return Err(format!("no function Round of {}", texts::kinds(&[a.clone()]))),
+        _ => return Err(format!("no function Round of {}", texts::kinds(std::slice::from_ref(a)))),
     };
     let dropped = i64::from(scale).saturating_sub(places).clamp(0, 100);
     let unit = Big::ten_to(u32::try_from(dropped).unwrap_or(0));

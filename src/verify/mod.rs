@@ -403,4 +403,6 @@ impl Trace {
 }
 
 #[cfg(test)]
+mod agrees;
+#[cfg(test)]
 mod tests;
