@@ -198,6 +198,25 @@ fn a_file_that_yields_nothing_is_idle_from_the_first_arrival_on() {
 }
 
 #[test]
+fn the_first_arrival_is_read_from_the_clock() {
+    let mut bench = Bench::new(source(Some(20)), files(2), &[]);
+    bench.block(1, &[Reject(Some(100))], false);
+    bench.block(0, &[Reject(Some(25))], false);
+    bench.block(0, &[Row(5, 10), Row(8, 31), Reject(Some(41))], false);
+    assert_eq!(bench.coordinator.watermark(), BEFORE_ALL, "the record that arrived at 10 was read at 25");
+    bench.block(0, &[Reject(Some(50))], false);
+    assert_eq!(bench.coordinator.watermark(), 8);
+}
+
+#[test]
+fn an_empty_file_ends_with_the_first_tick_however_long_that_is_in_coming() {
+    let mut bench = Bench::new(source(None), files(2), &[]);
+    bench.coordinator.advance_clock(5);
+    bench.block(1, &[], true);
+    assert_eq!(bench.block(0, &[Row(7, 100), Row(9, 110)], false), [(0, vec![BEFORE_ALL, 9])]);
+}
+
+#[test]
 fn discovered_partitions_in_source_scope() {
     let mut bench = Bench::new(source(None), vec![LanePartitions::ByColumn], &[]);
     let lines = [Of("x", 5, 0), Of("x", 6, 10), Of("y", 1, 20), Of("x", 9, 21), Of("y", 20, 35), Of("x", 20, 36)];

@@ -1,5 +1,6 @@
 //! The formulas of SEMANTICS §2 and §3 over a whole trace, with loops for every "over all": the slow twin.
 
+use super::super::super::sequential::SequentialStamper;
 use super::super::super::{AFTER_ALL, BEFORE_ALL, WatermarkSettings, round_down};
 use crate::plan::LatenessScope;
 
@@ -25,7 +26,7 @@ pub struct Trace {
 }
 
 /// What the trace means.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub struct Meaning {
     /// Per lane and accepted record, in order.
     pub stamps: Vec<Vec<i64>>,
@@ -70,6 +71,33 @@ impl Trace {
         meaning.stamps.iter_mut().flatten().for_each(|s| *s = round_down(*s, g));
         (meaning.watermark, meaning.frontier) = (round_down(meaning.watermark, g), round_down(meaning.frontier, g));
         meaning
+    }
+
+    /// The same, record by record, by the stamper that others are checked against.
+    pub fn record_by_record(&self, name: impl Fn(usize) -> String) -> Meaning {
+        let from_start = if self.by_column { self.declared } else { self.lanes.len() };
+        let names: Vec<String> = (0..from_start).map(&name).collect();
+        let mut stamper = SequentialStamper::new(self.settings.clone(), &names, self.by_column);
+        let mut left: Vec<usize> = self.lanes.iter().map(Vec::len).collect();
+        let end = |stamper: &mut SequentialStamper, lane: usize| match self.by_column {
+            true => stamper.end_input(),
+            false => stamper.end_partition(&name(lane)),
+        };
+        for lane in (0..left.len()).filter(|&lane| left[lane] == 0 && self.ends[lane]) {
+            end(&mut stamper, lane);
+        }
+        let mut stamps = vec![Vec::new(); self.lanes.len()];
+        for Read { lane, item, .. } in read_in_order(self) {
+            match item.watermark_us {
+                Some(w) => stamps[lane].push(stamper.record(&name(item.partition), w, item.arrived_us)),
+                None => stamper.reject(item.arrived_us),
+            }
+            left[lane] -= 1;
+            if left[lane] == 0 && self.ends[lane] {
+                end(&mut stamper, lane);
+            }
+        }
+        Meaning { stamps, watermark: stamper.watermark(), frontier: stamper.frontier() }
     }
 
     pub fn partitions(&self) -> usize {

@@ -155,6 +155,7 @@ fn feed(trace: &Trace, blocks: &[Block], mine: impl Fn(&Block) -> bool, dice: &m
 fn check(trace: &Trace, seed: u64) {
     let mut dice = Dice(seed);
     let meaning = trace.meaning();
+    assert_eq!(trace.record_by_record(name), meaning, "record by record (left) and by the formulas");
     let blocks = cut(trace, &mut dice);
     let workers = 1 + dice.roll(4);
     let mut all: Vec<Worker> = Vec::new();
