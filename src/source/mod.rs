@@ -9,6 +9,7 @@
 mod csv;
 mod decode;
 mod files;
+mod flat;
 mod frame;
 mod json;
 mod number;

@@ -100,7 +100,7 @@ impl Number {
         let size = if shift >= 0 {
             self.mantissa.checked_mul(power)?
         } else {
-            (self.mantissa % power == 0).then(|| self.mantissa / power)?
+            self.mantissa.is_multiple_of(power).then(|| self.mantissa / power)?
         };
         let size = i128::try_from(size).ok()?;
         Some(if self.negative { -size } else { size })
@@ -123,7 +123,7 @@ impl Number {
         let mut number = self;
         // Room for the unit: 30 digits and a unit of up to seven fit.
         while number.exponent < 0 && number.mantissa >= 10u128.pow(30) {
-            number.more |= number.mantissa % 10 != 0;
+            number.more |= !number.mantissa.is_multiple_of(10);
             number.mantissa /= 10;
             number.exponent += 1;
         }
@@ -136,7 +136,7 @@ impl Number {
             }
         } else {
             match power_of_ten(number.exponent.unsigned_abs()) {
-                Some(power) => (us / power, number.more || us % power != 0),
+                Some(power) => (us / power, number.more || !us.is_multiple_of(power)),
                 None => (0, number.more || us != 0),
             }
         };
