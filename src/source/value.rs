@@ -165,9 +165,10 @@ impl Converter {
                 parse()?;
                 text.parse().ok().filter(|x: &f64| x.is_finite()).map(Cell::F64).ok_or(Misfit::Type)
             }
-            DataType::Decimal { precision, scale } => {
-                parse()?.to_decimal(*precision, *scale).map(Cell::I128).ok_or(Misfit::Type)
-            }
+            DataType::Decimal { precision, scale } => match number::short_decimal(bytes, *precision, *scale) {
+                Some(value) => Ok(Cell::I128(value)),
+                None => parse()?.to_decimal(*precision, *scale).map(Cell::I128).ok_or(Misfit::Type),
+            },
             DataType::Text => Ok(Cell::Text(text)),
             _ => Err(Misfit::Type),
         }
