@@ -45,7 +45,7 @@ pub(super) struct DecodePlan {
     arrival_time: Option<usize>,
     partition: Option<usize>,
     max_future_us: Option<i64>,
-    time_unit_us: i64,
+    pub(super) time_unit_us: i64,
     pub(super) max_record_bytes: usize,
 }
 

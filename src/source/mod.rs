@@ -13,6 +13,8 @@ mod flat;
 mod frame;
 mod json;
 mod number;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod plain;
 mod stdin;
 mod stream;

@@ -136,6 +136,12 @@ impl Number {
         any.then_some(out)
     }
 
+    /// The number `value × 10^−scale`.
+    #[cfg(feature = "parquet")]
+    pub(super) fn from_parts(value: i128, scale: i8) -> Number {
+        Number { negative: value < 0, mantissa: value.unsigned_abs(), exponent: -i64::from(scale), more: false }
+    }
+
     /// The number times 10^`places`, if that is whole and its size fits 127 bits.
     fn scaled_exactly(self, places: u8) -> Option<i128> {
         if self.mantissa == 0 {
