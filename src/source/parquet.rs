@@ -338,7 +338,10 @@ mod tests {
         assert_eq!(seen.len(), 3);
         assert_eq!((seen[0].event_time_us, seen[1].event_time_us), (Some(-1), Some(1)), "floored");
         assert_eq!(seen[0].values[2], Some(Value::Null));
-        assert_eq!(seen[0].errors[0].1, "expected a value of DECIMAL(5,2) in column \"m\", found a value that does not fit");
+        assert_eq!(
+            seen[0].errors[0].1,
+            "expected a value of DECIMAL(5,2) in column \"m\", found a value that does not fit"
+        );
         assert_eq!(
             seen[1].values[1..],
             [
