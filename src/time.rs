@@ -225,10 +225,11 @@ impl TimestampParser {
     #[inline]
     pub fn parse(&mut self, text: &[u8]) -> Option<i64> {
         let Some((date, rest)) = text.split_first_chunk::<10>() else { return parse_timestamp(text) };
-        if let Some((last, days)) = &self.last {
-            if last == date && !rest.is_empty() {
-                return join_date_and_time(*days, time_of_day(rest)?);
-            }
+        if let Some((last, days)) = &self.last
+            && last == date
+            && !rest.is_empty()
+        {
+            return join_date_and_time(*days, time_of_day(rest)?);
         }
         let (days, rest) = split_date(text)?;
         if text.len() - rest.len() == date.len() {
@@ -276,7 +277,7 @@ pub fn format_timestamp(us: i64, out: &mut String) {
     let fraction_us = time_us % 1_000_000;
     if fraction_us != 0 {
         out.push('.');
-        if fraction_us % 1_000 == 0 {
+        if fraction_us.is_multiple_of(1_000) {
             push_padded(fraction_us / 1_000, 3, out);
         } else {
             push_padded(fraction_us, 6, out);

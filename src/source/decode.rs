@@ -45,7 +45,7 @@ pub(super) struct DecodePlan {
     arrival_time: Option<usize>,
     partition: Option<usize>,
     max_future_us: Option<i64>,
-    time_unit_us: i64,
+    pub(super) time_unit_us: i64,
     pub(super) max_record_bytes: usize,
 }
 
@@ -262,10 +262,10 @@ impl BlockBuilder {
         if rejected.is_none() {
             rejected = out_of_range.map(|detail| (RejectReason::Range, detail));
         }
-        if let (None, Some(future_us), Some(arrived_us)) = (&rejected, plan.max_future_us, roles.arrived_us) {
-            if roles.event_time_us > arrived_us.saturating_add(future_us) {
-                rejected = Some((RejectReason::Future, future_message(roles.event_time_us, arrived_us, future_us)));
-            }
+        if let (None, Some(future_us), Some(arrived_us)) = (&rejected, plan.max_future_us, roles.arrived_us)
+            && roles.event_time_us > arrived_us.saturating_add(future_us)
+        {
+            rejected = Some((RejectReason::Future, future_message(roles.event_time_us, arrived_us, future_us)));
         }
         (roles, rejected)
     }

@@ -158,6 +158,12 @@ impl FileSource {
                 stream::check_header(file, csv, &plan)?;
             }
         }
+        #[cfg(feature = "parquet")]
+        if *format == Format::Parquet {
+            for file in &files {
+                super::parquet::check_columns(file, &plan)?;
+            }
+        }
         let total: u64 = files.iter().map(|file| file.size).fold(0, u64::saturating_add);
         // Small inputs are cut finer, so that every worker finds something to do.
         let fine = total / (options.workers.max(1) as u64 * 4);

@@ -1,13 +1,14 @@
 //! NDJSON: one JSON object a line.
 //!
 //! Every line is checked whole, UTF-8 first and then the complete syntax, and only then are the wanted fields looked at:
-//! so what is rejected never depends on the query. serde_json walks the line; wanted values are kept as their raw text,
-//! all else is checked and passed over. Of equal keys the last one counts. A line that is blank (spaces aside) is no record.
+//! so what is rejected never depends on the query. serde_json walks the line (or [`flat`], if the line is of the simplest
+//! kind); wanted values are kept as their raw text, all else is checked and passed over. Of equal keys the last one counts. A line that is blank (spaces aside) is no record.
 //!
 //! Keys are recognised by guessing that a record has its keys in the order of the record before: one comparison per key.
 //! Cost: one pass over the line, no allocation.
 
 use super::decode::{BlockBuilder, DecodePlan, Place};
+use super::flat;
 use super::frame::{Consumed, Region, trim_line_end};
 use super::value::RawField;
 use crate::record::RejectReason;
@@ -29,18 +30,24 @@ pub(super) struct JsonDecoder {
 
 /// The top-level keys that are wanted.
 #[derive(Debug, Default)]
-struct Keys {
+pub(super) struct Keys {
     wanted: Vec<String>,
     /// Keys in the order last seen, with the number of the wanted key.
     guesses: Vec<(String, Option<usize>)>,
 }
 
 impl Keys {
-    fn find(&mut self, place: usize, key: &str) -> Option<usize> {
-        if let Some((guess, number)) = self.guesses.get(place) {
-            if guess == key {
-                return *number;
-            }
+    #[cfg(test)]
+    pub(super) fn wanting(keys: &[&str]) -> Keys {
+        Keys { wanted: keys.iter().map(|key| (*key).to_owned()).collect(), guesses: Vec::new() }
+    }
+
+    /// The number of the wanted key that stands at this place in the record.
+    pub(super) fn find(&mut self, place: usize, key: &str) -> Option<usize> {
+        if let Some((guess, number)) = self.guesses.get(place)
+            && guess == key
+        {
+            return *number;
         }
         let number = self.wanted.iter().position(|wanted| wanted == key);
         if let Some((guess, guessed)) = self.guesses.get_mut(place) {
@@ -112,11 +119,14 @@ impl JsonDecoder {
 
     fn line<'t>(&mut self, line: &'t str, place: Place, raw: &mut [Option<&'t str>], out: &mut BlockBuilder) {
         raw.fill(None);
-        let mut json = serde_json::Deserializer::from_str(line);
-        let record = RecordSeed { keys: &mut self.keys, raw: &mut *raw };
-        if let Err(error) = record.deserialize(&mut json).and_then(|()| json.end()) {
-            out.reject(place, RejectReason::Syntax, syntax_message(line, &error));
-            return;
+        if flat::scan(line, &mut self.keys, raw).is_none() {
+            raw.fill(None);
+            let mut json = serde_json::Deserializer::from_str(line);
+            let record = RecordSeed { keys: &mut self.keys, raw: &mut *raw };
+            if let Err(error) = record.deserialize(&mut json).and_then(|()| json.end()) {
+                out.reject(place, RejectReason::Syntax, syntax_message(line, &error));
+                return;
+            }
         }
         let slots = &self.slots;
         out.record(place, |slot| {

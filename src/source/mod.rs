@@ -12,9 +12,12 @@ pub mod generator;
 mod csv;
 mod decode;
 mod files;
+mod flat;
 mod frame;
 mod json;
 mod number;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod plain;
 mod stdin;
 mod stream;

@@ -44,8 +44,57 @@ pub(super) fn short_integer(text: &[u8]) -> Option<i64> {
     Some(if negative { -value } else { value })
 }
 
+/// The powers of ten that 128 bits hold.
+const POWERS: [u128; 39] = powers_of_ten();
+
+#[expect(clippy::indexing_slicing, reason = "the loop's bound is the array's length")]
+const fn powers_of_ten() -> [u128; 39] {
+    let mut powers = [1; 39];
+    let mut place = 1;
+    while place < powers.len() {
+        powers[place] = powers[place - 1] * 10;
+        place += 1;
+    }
+    powers
+}
+
 fn power_of_ten(exponent: u64) -> Option<u128> {
-    10u128.checked_pow(u32::try_from(exponent).ok()?)
+    POWERS.get(usize::try_from(exponent).ok()?).copied()
+}
+
+/// The unscaled value of a decimal of at most 18 digits, without exponent and with no more places than `scale`; `None`
+/// leaves it to the long way. The common case of money.
+pub(super) fn short_decimal(text: &[u8], precision: u8, scale: u8) -> Option<i128> {
+    let (negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        _ => (false, text),
+    };
+    if digits.len() > 19 {
+        return None;
+    }
+    let (mut value, mut places, mut count, mut point) = (0i64, 0u8, 0u8, false);
+    for byte in digits {
+        let digit = byte.wrapping_sub(b'0');
+        if digit <= 9 {
+            value = value * 10 + i64::from(digit);
+            count += 1;
+            places += u8::from(point);
+        } else if *byte == b'.' && !point {
+            point = true;
+        } else {
+            return None;
+        }
+        if count > 18 {
+            return None;
+        }
+    }
+    if count == 0 {
+        return None;
+    }
+    let power = power_of_ten(u64::from(scale.checked_sub(places)?))?;
+    let size = u128::from(value.unsigned_abs()).checked_mul(power)?;
+    let size = i128::try_from(size).ok().filter(|_| size < power_of_ten(u64::from(precision)).unwrap_or(0))?;
+    Some(if negative { -size } else { size })
 }
 
 impl Number {
@@ -87,6 +136,12 @@ impl Number {
         any.then_some(out)
     }
 
+    /// The number `value × 10^−scale`.
+    #[cfg(feature = "parquet")]
+    pub(super) fn from_parts(value: i128, scale: i8) -> Number {
+        Number { negative: value < 0, mantissa: value.unsigned_abs(), exponent: -i64::from(scale), more: false }
+    }
+
     /// The number times 10^`places`, if that is whole and its size fits 127 bits.
     fn scaled_exactly(self, places: u8) -> Option<i128> {
         if self.mantissa == 0 {
@@ -100,7 +155,7 @@ impl Number {
         let size = if shift >= 0 {
             self.mantissa.checked_mul(power)?
         } else {
-            (self.mantissa % power == 0).then(|| self.mantissa / power)?
+            self.mantissa.is_multiple_of(power).then(|| self.mantissa / power)?
         };
         let size = i128::try_from(size).ok()?;
         Some(if self.negative { -size } else { size })
@@ -123,7 +178,7 @@ impl Number {
         let mut number = self;
         // Room for the unit: 30 digits and a unit of up to seven fit.
         while number.exponent < 0 && number.mantissa >= 10u128.pow(30) {
-            number.more |= number.mantissa % 10 != 0;
+            number.more |= !number.mantissa.is_multiple_of(10);
             number.mantissa /= 10;
             number.exponent += 1;
         }
@@ -136,7 +191,7 @@ impl Number {
             }
         } else {
             match power_of_ten(number.exponent.unsigned_abs()) {
-                Some(power) => (us / power, number.more || us % power != 0),
+                Some(power) => (us / power, number.more || !us.is_multiple_of(power)),
                 None => (0, number.more || us != 0),
             }
         };
@@ -211,6 +266,10 @@ mod tests {
     #[test]
     fn decimals_are_exact_or_do_not_fit() {
         assert_eq!(number("0.1").to_decimal(10, 2), Some(10));
+        assert_eq!(short_decimal(b"-12.5", 5, 2), Some(-1_250));
+        for text in ["1.005", "100000", "", "-", ".", "1e3", "1.2.3", "+1", "0.0000000000000000000"] {
+            assert_eq!(short_decimal(text.as_bytes(), 5, 2), None, "{text}: left to the long way");
+        }
         assert_eq!(number("1.10").to_decimal(3, 1), Some(11));
         assert_eq!(number("-2.20").to_decimal(10, 2), Some(-220));
         assert_eq!(number("1.005").to_decimal(10, 2), None, "a digit too many");
@@ -252,6 +311,9 @@ mod tests {
             let sign = if value < 0 { "-" } else { "" };
             let text = format!("{sign}{}.{:0width$}", size / power, size % power, width = usize::from(scale));
             prop_assert_eq!(number(&text).to_decimal(38, scale), Some(value), "{}", text);
+            if let Some(short) = short_decimal(text.as_bytes(), 38, scale) {
+                prop_assert_eq!(short, value, "{}", text);
+            }
             let us = number(&text).to_us(1);
             let floor = value.div_euclid(10i128.pow(u32::from(scale)));
             prop_assert_eq!(us, i64::try_from(floor).map_or(Scaled::TooLarge, Scaled::Us), "{}", text);
@@ -263,6 +325,8 @@ mod tests {
                 number.to_i64();
                 number.to_decimal(38, 19);
                 number.to_us(1_000_000);
+                let short = short_decimal(text.as_bytes(), 20, 6);
+                prop_assert!(short.is_none() || short == number.to_decimal(20, 6), "{}", text);
                 prop_assert!(text.parse::<f64>().is_ok(), "{}", text);
             }
         }

@@ -22,7 +22,7 @@ use crate::types::{Column, ColumnData, DataType};
 use std::borrow::Cow;
 
 /// A field as it stands in the record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum RawField<'a> {
     /// Not there.
     Missing,
@@ -36,6 +36,9 @@ pub(super) enum RawField<'a> {
     TextWithQuotes(&'a str),
     /// JSON that was accepted as a whole but whose inside cannot be read (half a surrogate pair in a key).
     Broken(&'a str),
+    /// A value that has its type already, or does not fit it.
+    #[cfg(feature = "parquet")]
+    Value(Result<Cell<'a>, Misfit>),
 }
 
 /// A value on its way into a column.
@@ -80,6 +83,8 @@ pub(super) fn show(field: RawField<'_>) -> String {
         RawField::Null => return "null".to_owned(),
         RawField::Json(text) | RawField::Broken(text) => (text, false),
         RawField::Text(text) | RawField::TextWithQuotes(text) => (text, true),
+        #[cfg(feature = "parquet")]
+        RawField::Value(_) => return "a value that does not fit".to_owned(),
     };
     let cut: String = text.chars().take(SHOWN_CHARS).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
     let more = if text.chars().nth(SHOWN_CHARS).is_some() { "…" } else { "" };
@@ -134,6 +139,8 @@ impl Converter {
                 _ => self.number(json),
             },
             RawField::Broken(_) => Err(Misfit::Type),
+            #[cfg(feature = "parquet")]
+            RawField::Value(value) => value,
         }
     }
 
@@ -165,9 +172,10 @@ impl Converter {
                 parse()?;
                 text.parse().ok().filter(|x: &f64| x.is_finite()).map(Cell::F64).ok_or(Misfit::Type)
             }
-            DataType::Decimal { precision, scale } => {
-                parse()?.to_decimal(*precision, *scale).map(Cell::I128).ok_or(Misfit::Type)
-            }
+            DataType::Decimal { precision, scale } => match number::short_decimal(bytes, *precision, *scale) {
+                Some(value) => Ok(Cell::I128(value)),
+                None => parse()?.to_decimal(*precision, *scale).map(Cell::I128).ok_or(Misfit::Type),
+            },
             DataType::Text => Ok(Cell::Text(text)),
             _ => Err(Misfit::Type),
         }
