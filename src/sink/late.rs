@@ -6,7 +6,7 @@
 //! names above is written as `record_` and its name. Rows go to a [`super::spool::Spool`], which puts them in order.
 
 use super::rows::RowEncoder;
-use super::view::time_or_null;
+use super::tables::{count, time_or_null};
 use crate::types::{DataType, Value};
 use std::path::Path;
 
@@ -77,7 +77,7 @@ impl LateEncoder {
         let window = |us: Option<i64>| us.map_or(Value::Null, time_or_null);
         let own = [
             Value::Text(row.partition.into()),
-            position(row.position),
+            count(row.position),
             time_or_null(row.event_time_us),
             time_or_null(row.stamp_us),
             window(row.window_us.map(|w| w.0)),
@@ -86,10 +86,6 @@ impl LateEncoder {
         ];
         self.0.write_row(&[&own, row.values], out);
     }
-}
-
-pub(super) fn position(n: u64) -> Value {
-    Value::BigInt(i64::try_from(n).unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]

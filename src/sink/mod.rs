@@ -14,6 +14,7 @@ pub mod rows;
 pub mod spool;
 pub mod summary;
 pub mod table;
+mod tables;
 pub mod target;
 pub mod text;
 pub mod view;

@@ -332,6 +332,7 @@ pub fn refuse_shared_files(program: &Program) -> Result<()> {
 pub(super) mod tests {
     use super::*;
     use crate::error::ErrorKind;
+    use crate::plan::{SinkFormat, SinkMode, SinkPlan};
 
     /// Stands for standard output and keeps what was written; fails after `limit` bytes as a closed pipe does.
     #[derive(Clone)]
@@ -463,6 +464,28 @@ pub(super) mod tests {
         output.text().push('x');
         let error = output.flush().unwrap_err();
         assert!(error.to_string().starts_with("standard output: cannot write: "), "{error}");
+    }
+
+    #[test]
+    fn two_outputs_never_share_a_file() {
+        let program = |paths: [&str; 2]| Program {
+            tables: vec![],
+            views: vec![],
+            sinks: paths
+                .map(|path| SinkPlan {
+                    name: None,
+                    view: 0,
+                    mode: SinkMode::Changelog,
+                    target: SinkTarget::File(path.to_string(), SinkFormat::Ndjson),
+                })
+                .into(),
+            warnings: vec![],
+        };
+        assert!(refuse_shared_files(&program(["out/a", "out/b"])).is_ok());
+        assert!(refuse_shared_files(&program(["/dev/null", "/dev/null"])).is_ok());
+        let error = refuse_shared_files(&program(["out/a", "./out//a"])).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Usage);
+        assert_eq!(error.to_string(), "two outputs write to the file \"./out//a\"");
     }
 
     #[test]

@@ -22,12 +22,12 @@
 
 use super::rows::{Columns, OutputOptions, RowWriter, open};
 use super::summary::WindowCounts;
-use super::{Change, Flow, Op};
+use super::tables::{Tables, Words, count, time_or_null};
+use super::{Change, Flow};
 use crate::error::{Error, Result};
-use crate::plan::{SinkMode, SinkPlan, ViewKind, ViewPlan};
-use crate::types::{DataType, Value};
-use crate::watermark::{AFTER_ALL, BEFORE_ALL};
-use std::collections::BTreeMap;
+use crate::plan::{SinkMode, SinkPlan, ViewPlan};
+use crate::types::DataType;
+use crate::watermark::AFTER_ALL;
 
 /// Writes everything that one view publishes.
 pub struct ViewOutput {
@@ -122,7 +122,7 @@ impl ViewOutput {
 
     /// Rows of tables that wait for their window to become final.
     pub fn rows_held(&self) -> usize {
-        self.tables.as_ref().map_or(0, |t| t.open.values().map(BTreeMap::len).sum())
+        self.tables.as_ref().map_or(0, Tables::rows_held)
     }
 
     /// Windows and corrections so far.
@@ -173,216 +173,15 @@ pub fn metrics_columns(output: &Columns) -> Vec<(String, DataType)> {
     output.iter().cloned().chain(own).collect()
 }
 
-/// Rows of correctable windows, and where they go when final.
-struct Tables {
-    metrics: Vec<Box<dyn RowWriter>>,
-    backfills: Vec<Box<dyn RowWriter>>,
-    /// By (end, start), then by group.
-    open: BTreeMap<(i64, i64), BTreeMap<Box<[Value]>, Entry>>,
-    horizon_us: Option<i64>,
-    spike_above: u64,
-    /// Per output column: whether it reads an aggregate.
-    aggregate: Vec<bool>,
-    frontier_us: i64,
-}
-
-/// One key and window.
-struct Entry {
-    values: Box<[Value]>,
-    late_count: u64,
-    revision: u64,
-    /// Whether the row is in the tables: not after `-D`.
-    present: bool,
-    /// The values first published, once they have been replaced.
-    first: Option<Box<[Value]>>,
-    /// First and last logical time of correction.
-    corrected_us: Option<(i64, i64)>,
-}
-
-impl Tables {
-    /// `None` for a view without windows.
-    fn new(plan: &ViewPlan) -> Option<Tables> {
-        let ViewKind::Windowed(windowed) = &plan.kind else { return None };
-        let first_aggregate = windowed.group.len() + 2;
-        let aggregate = windowed.select.iter().map(|expr| {
-            let mut read = std::collections::BTreeSet::new();
-            expr.columns(&mut read);
-            read.last().is_some_and(|&index| index >= first_aggregate)
-        });
-        Some(Tables {
-            metrics: Vec::new(),
-            backfills: Vec::new(),
-            open: BTreeMap::new(),
-            horizon_us: plan.horizon_us,
-            spike_above: plan.spike_above,
-            aggregate: aggregate.collect(),
-            frontier_us: BEFORE_ALL,
-        })
-    }
-
-    fn backfill_columns(&self, output: &Columns) -> Vec<(String, DataType)> {
-        let plain = output.iter().zip(&self.aggregate).filter(|(_, aggregate)| !**aggregate).map(|(c, _)| c.clone());
-        let own = [
-            ("late_count", DataType::BigInt),
-            ("first_corrected_at", DataType::Timestamp),
-            ("last_corrected_at", DataType::Timestamp),
-        ];
-        let aggregates = output.iter().zip(&self.aggregate).filter(|(_, aggregate)| **aggregate);
-        plain
-            .chain(own.map(|(name, dtype)| (name.to_string(), dtype)))
-            .chain(aggregates.flat_map(|((name, dtype), _)| {
-                [(format!("first_{name}"), dtype.clone()), (format!("latest_{name}"), dtype.clone())]
-            }))
-            .chain([("status".to_string(), DataType::Text)])
-            .collect()
-    }
-
-    /// Whether no correction of a window can come any more: a record stamped `end + horizon` is still accepted.
-    fn is_final(&self, end_us: i64, frontier_us: i64) -> bool {
-        frontier_us == AFTER_ALL
-            || match self.horizon_us {
-                Some(horizon_us) => frontier_us > end_us.saturating_add(horizon_us),
-                None => frontier_us >= end_us,
-            }
-    }
-
-    fn apply(&mut self, change: &Change) {
-        let Some((start_us, end_us)) = change.window_us else {
-            debug_assert!(false, "a change of a windowed view has a window");
-            return;
-        };
-        debug_assert!(!self.is_final(end_us, self.frontier_us), "a final window does not change");
-        let groups = self.open.entry((end_us, start_us)).or_default();
-        let Some(entry) = groups.get_mut(&change.group) else {
-            if !change.op.is_retraction() {
-                groups.insert(change.group.clone(), Entry::new(change));
-            }
-            return;
-        };
-        entry.apply(change);
-    }
-
-    fn advance(&mut self, frontier_us: i64, words: &Words) -> Result<Flow> {
-        self.frontier_us = self.frontier_us.max(frontier_us);
-        let mut flow = Flow::Open;
-        let mut wrote = false;
-        while let Some(first) = self.open.first_entry() {
-            let (end_us, _) = *first.key();
-            if !self.is_final(end_us, frontier_us) {
-                break;
-            }
-            let Some((_, groups)) = self.open.pop_first() else { break };
-            for entry in groups.values().filter(|entry| entry.present) {
-                flow = flow.and(self.write(entry, words)?);
-                wrote = true;
-            }
-        }
-        if wrote {
-            for writer in self.metrics.iter_mut().chain(&mut self.backfills) {
-                flow = flow.and(writer.flush()?);
-            }
-        }
-        Ok(flow)
-    }
-
-    fn write(&mut self, entry: &Entry, words: &Words) -> Result<Flow> {
-        let mut flow = Flow::Open;
-        let tail = [count(entry.late_count), count(entry.revision)];
-        for writer in &mut self.metrics {
-            flow = flow.and(writer.write(&[&entry.values, &tail])?);
-        }
-        if entry.late_count > 0 && !self.backfills.is_empty() {
-            let row = self.backfill_row(entry, words);
-            for writer in &mut self.backfills {
-                flow = flow.and(writer.write(&[&row])?);
-            }
-        }
-        Ok(flow)
-    }
-
-    fn backfill_row(&self, entry: &Entry, words: &Words) -> Vec<Value> {
-        let latest = entry.values.iter();
-        let first = entry.first.as_ref().unwrap_or(&entry.values).iter();
-        let columns = || self.aggregate.iter().zip(first.clone().zip(latest.clone()));
-        let mut row: Vec<Value> =
-            columns().filter(|(aggregate, _)| !**aggregate).map(|(_, (_, latest))| latest.clone()).collect();
-        row.push(count(entry.late_count));
-        let corrected = entry.corrected_us.map(|(first, last)| (time_or_null(first), time_or_null(last)));
-        let (first_at, last_at) = corrected.unwrap_or((Value::Null, Value::Null));
-        row.extend([first_at, last_at]);
-        for (_, (first, latest)) in columns().filter(|(aggregate, _)| **aggregate) {
-            row.extend([first.clone(), latest.clone()]);
-        }
-        row.push(if entry.late_count > self.spike_above { words.spike.clone() } else { words.minor.clone() });
-        row
-    }
-}
-
-impl Entry {
-    fn new(change: &Change) -> Entry {
-        Entry {
-            values: change.values.clone(),
-            late_count: change.late_count,
-            revision: change.revision,
-            present: true,
-            first: None,
-            corrected_us: (!change.closing).then_some((change.watermark_us, change.watermark_us)),
-        }
-    }
-
-    fn apply(&mut self, change: &Change) {
-        if !change.closing {
-            let (first, _) = self.corrected_us.unwrap_or((change.watermark_us, 0));
-            self.corrected_us = Some((first, change.watermark_us));
-        }
-        self.present = !change.op.is_retraction();
-        if self.present {
-            let old = std::mem::replace(&mut self.values, change.values.clone());
-            self.first.get_or_insert(old);
-            self.late_count = change.late_count;
-            self.revision = change.revision;
-        }
-    }
-}
-
-/// Words of the outputs, made once.
-struct Words {
-    ops: [(Op, Value); 4],
-    minor: Value,
-    spike: Value,
-}
-
-impl Words {
-    fn new() -> Words {
-        let op = |op: Op| (op, Value::Text(op.name().into()));
-        Words {
-            ops: [op(Op::Insert), op(Op::UpdateBefore), op(Op::UpdateAfter), op(Op::Delete)],
-            minor: Value::Text("minor".into()),
-            spike: Value::Text("spike".into()),
-        }
-    }
-
-    fn op(&self, op: Op) -> Value {
-        self.ops.iter().find(|(own, _)| *own == op).map_or(Value::Null, |(_, word)| word.clone())
-    }
-}
-
-/// A count as a value; counts beyond 2^63 − 1 do not occur.
-fn count(n: u64) -> Value {
-    Value::BigInt(i64::try_from(n).unwrap_or(i64::MAX))
-}
-
-/// A time; ±∞ have no date and are NULL.
-pub(super) fn time_or_null(us: i64) -> Value {
-    if us == BEFORE_ALL || us == AFTER_ALL { Value::Null } else { Value::Timestamp(us) }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::Op;
     use super::super::target::tests::{Captured, names};
     use super::*;
     use crate::expr::Expr;
-    use crate::plan::{SinkFormat, SinkTarget, WindowPlan, WindowedPlan};
+    use crate::plan::{SinkFormat, SinkTarget, ViewKind, WindowPlan, WindowedPlan};
+    use crate::types::Value;
+    use crate::watermark::BEFORE_ALL;
 
     const MINUTE: i64 = 60_000_000;
 
