@@ -31,7 +31,7 @@ fn best_customers(orders: &'static [Order]) -> Vec<String> {
             );
             // From here on it is differential: whatever follows is corrected with the windows.
             revenue
-                .map(|(customer, window)| (window.end_us, (window.value, customer)))
+                .map(|(customer, window)| (window.end_us, (window.value.unwrap_or_default(), customer)))
                 .reduce(|_end, customers, best| {
                     if let Some(((cents, customer), _)) = customers.last() {
                         best.push(((customer.clone(), *cents), 1));
