@@ -164,11 +164,10 @@ impl RunOutput for Outputs {
     }
 
     fn advance(&mut self, view: usize, watermark_us: i64) -> Result<()> {
-        if let Some(output) = self.views.get_mut(view).and_then(|v| v.output.as_mut()) {
-            if output.advance(watermark_us)? == Flow::Closed {
+        if let Some(output) = self.views.get_mut(view).and_then(|v| v.output.as_mut())
+            && output.advance(watermark_us)? == Flow::Closed {
                 self.left.lock().unwrap_or_else(std::sync::PoisonError::into_inner).closed = true;
             }
-        }
         Ok(())
     }
 

@@ -83,10 +83,9 @@ fn watermark(progress: &Progress) -> String {
         text.push_str(" watermark ");
         format_timestamp(us, &mut text);
     }
-    if let Ok(holder) = progress.holder.try_lock() {
-        if let Some(name) = &*holder {
+    if let Ok(holder) = progress.holder.try_lock()
+        && let Some(name) = &*holder {
             text.push_str(&format!(" held by {name}"));
         }
-    }
     text
 }

@@ -363,6 +363,9 @@ fn absorb(core: &mut WindowCore<Table>, contributions: &Contributions) {
         };
         table.insert(&contributions.rows, selected);
     }
+    for (slice, table) in &contributions.combined {
+        core.on_time(*slice).merge(table);
+    }
 }
 
 /// Builds the results dataflow of one view; returns its input and, on every worker, what is gathered for worker 0.
@@ -565,11 +568,10 @@ pub fn work(
                 match table.read(&options.progress) {
                     Ok(Some(summary)) => {
                         busy = true;
-                        if workers > 1 {
-                            if let Some(input) = &mut note_input {
+                        if workers > 1
+                            && let Some(input) = &mut note_input {
                                 input.send(Note::Summary(table.index as u32, index as u32, summary.clone()));
                             }
-                        }
                         table.coordinator.offer(summary, true);
                     }
                     Ok(None) => {}
@@ -577,11 +579,10 @@ pub fn work(
                 }
             }
         }
-        if !reading && note_input.is_some() {
-            if let Some(mut input) = note_input.take() {
+        if !reading && note_input.is_some()
+            && let Some(mut input) = note_input.take() {
                 input.send(Note::Done(index as u32));
             }
-        }
         if let Some(input) = &mut note_input {
             input.flush();
         }

@@ -60,11 +60,10 @@ impl Owed {
     fn settle(&mut self, next: Option<Instant>, ended: bool) {
         match next {
             Some(next) if !ended => {
-                if let Some(held) = &mut self.0 {
-                    if *held.time() < next {
+                if let Some(held) = &mut self.0
+                    && *held.time() < next {
                         held.downgrade(&next);
                     }
-                }
             }
             _ => self.0 = None,
         }
