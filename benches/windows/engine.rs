@@ -2,8 +2,8 @@
 //!
 //! Each run's answer is checked against the loop's, so that a fast wrong run fails.
 
-use criterion::{BatchSize, BenchmarkId, Criterion, Throughput};
 use crate::support::{Given, Orders, program, run, tight_loop};
+use criterion::{BatchSize, BenchmarkId, Criterion, Throughput};
 
 const ROWS: u64 = 2_000_000;
 

@@ -2,11 +2,11 @@
 //!
 //! Each run's answer is checked against a tight loop over the same records.
 
+use crate::support::{Orders, program, run, tight_loop};
 use criterion::{BenchmarkId, Criterion, Throughput};
 use slackwater::engine::ingest::wanted_columns;
 use slackwater::source::{SourceOptions, open};
 use std::fmt::Write;
-use crate::support::{Orders, program, run, tight_loop};
 
 const ROWS: u64 = 1_000_000;
 

@@ -50,7 +50,8 @@ impl Orders {
 
     /// The records as decoded blocks of a table (customer_id, amount, event_time).
     pub fn blocks(&self) -> Vec<DecodedBlock> {
-        let column = |dtype, values: &[i64]| Some(Column { dtype, data: ColumnData::I64(values.to_vec()), nulls: None });
+        let column =
+            |dtype, values: &[i64]| Some(Column { dtype, data: ColumnData::I64(values.to_vec()), nulls: None });
         let rows = self.key.len();
         let count = rows.div_ceil(BLOCK);
         (0..count)

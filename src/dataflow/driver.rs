@@ -478,9 +478,15 @@ fn sound(step: Vec<Published>) -> Result<Vec<Change>> {
                 place.push(')');
             }
             if !change.group.is_empty() {
-                place.push_str(&format!(", group {:?}", change.group));
+                place.push_str(", group ");
             }
-            return Err(Error::output(error.into_string()).at(place));
+            for (at, value) in change.group.iter().enumerate() {
+                place.push_str(if at == 0 { "" } else { ", " });
+                crate::sink::text::write_json(value, &mut place);
+            }
+            let failed = Error::output(error.into_string()).at(place);
+            let sum = failed.message().ends_with("does not fit BIGINT");
+            return Err(if sum { failed.with_hint("a sum of CAST(x AS DECIMAL(38,0)) or of DOUBLE holds more") } else { failed });
         }
         changes.push(published.change);
     }
