@@ -7,9 +7,9 @@
 )]
 
 pub mod aggregate;
+pub mod cli;
 pub mod dataflow;
 pub mod engine;
-pub mod cli;
 pub mod error;
 pub mod expr;
 pub mod lateness;

@@ -94,6 +94,7 @@ fn watermark(progress: &Progress) -> String {
         && let Some(name) = &*holder
     {
         text.push_str(&format!(" held back by {}", visible(name)));
+    }
     text
 }
 

@@ -78,8 +78,8 @@ pub(super) fn run(args: &RunArgs) -> Result<u8> {
     let options = RunOptions { workers, stop, ..RunOptions::default() };
     let bytes = sources.iter().flat_map(|s| s.lanes()).map(|l| l.bytes).sum::<Option<u64>>();
     // Rows and a progress bar on one terminal would overwrite each other.
-    let rows_on_terminal = std::io::stdout().is_terminal()
-        && program.sinks.iter().any(|s| matches!(s.target, SinkTarget::Stdout(_)));
+    let rows_on_terminal =
+        std::io::stdout().is_terminal() && program.sinks.iter().any(|s| matches!(s.target, SinkTarget::Stdout(_)));
     let line = ProgressLine::start(Arc::clone(&options.progress), bytes, !args.quiet && !rows_on_terminal);
     let result = dataflow::run(program, sources, &options, Box::new(outputs));
     drop(line);

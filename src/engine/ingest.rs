@@ -197,9 +197,10 @@ pub fn wanted_columns(program: &Program, table: usize) -> BTreeSet<usize> {
         wanted.extend(used_columns(view));
     }
     if let Some(plan) = program.tables.get(table)
-        && plan.delay_us.is_none() {
-            plan.watermark.iter().for_each(|w| w.columns(&mut wanted));
-        }
+        && plan.delay_us.is_none()
+    {
+        plan.watermark.iter().for_each(|w| w.columns(&mut wanted));
+    }
     wanted
 }
 
@@ -580,9 +581,10 @@ fn dispatch(rows: Rows, mut runs: Runs, workers: usize, pre: Option<&mut PreAggr
     }
     let mut combined: Vec<Vec<(i64, Table)>> = vec![Vec::new(); workers];
     if let Some(pre) = pre
-        && pre.wanted() {
-            combine(&rows, &mut runs, pre, &mut combined);
-        }
+        && pre.wanted()
+    {
+        combine(&rows, &mut runs, pre, &mut combined);
+    }
     let mut parts: Vec<(Vec<u32>, Vec<Run>)> = vec![Default::default(); workers];
     if !runs.is_empty() {
         let routes = if rows.keys.is_empty() { vec![0; rows.len] } else { route(&rows.keys, rows.len, workers) };
@@ -666,7 +668,8 @@ struct TakenColumns<'a> {
     columns: Vec<std::borrow::Cow<'a, Column>>,
 }
 
-static NO_COLUMN: std::sync::LazyLock<Column> = std::sync::LazyLock::new(|| Column::new(crate::types::DataType::Boolean));
+static NO_COLUMN: std::sync::LazyLock<Column> =
+    std::sync::LazyLock::new(|| Column::new(crate::types::DataType::Boolean));
 
 impl<'a> TakenColumns<'a> {
     fn new(block: &'a DecodedBlock, used: &BTreeSet<usize>, rows: &[u32]) -> Self {
