@@ -118,7 +118,7 @@ pub struct ViewSummary {
     pub windows: WindowCounts,
     /// Most (key, window) pairs published and still correctable at once, at watermark instants.
     pub state_pairs_max: u64,
-    /// Lags of the contributions that were dropped as too late.
+    /// Lags of late contributions, accepted or dropped.
     pub late_lag: LagSummary,
 }
 
