@@ -49,7 +49,10 @@ fn only_the_command_line_reads_a_clock() {
 #[test]
 fn the_pure_layers_do_no_io() {
     let impure = ["cli/", "source/", "sink/", "dataflow/", "verify/", "main.rs"];
-    assert_eq!(offenders(&["std::fs", "std::io", "std::net", "std::thread", "std::env"], &impure), Vec::<String>::new());
+    assert_eq!(
+        offenders(&["std::fs", "std::io", "std::net", "std::thread", "std::env"], &impure),
+        Vec::<String>::new()
+    );
 }
 
 #[test]

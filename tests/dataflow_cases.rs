@@ -8,7 +8,8 @@ use slackwater::aggregate::{AggregateFunc, AggregateSpec};
 use slackwater::expr::Expr;
 use slackwater::oracle::{Windows, metrics};
 use slackwater::plan::{
-    AggregatePlan, ColumnPlan, Format, OnError, Program, SourcePlan, TablePlan, ViewKind, ViewPlan, WindowPlan, WindowedPlan,
+    AggregatePlan, ColumnPlan, Format, OnError, Program, SourcePlan, TablePlan, ViewKind, ViewPlan, WindowPlan,
+    WindowedPlan,
 };
 use slackwater::source::trace::{TraceItem, TraceSource};
 use slackwater::types::{DataType, Value};
@@ -91,13 +92,21 @@ fn trace_item(case: &Case, item: &Item) -> TraceItem {
         Item::Tick { clock_us } => TraceItem::Clock { arrived_us: *clock_us },
         Item::Record(CaseRecord { partition, event_time_us, arrived_us, key, value, pass }) => TraceItem::Record {
             partition: index(partition),
-            values: vec![time(*event_time_us), time(Some(*arrived_us)), key.clone(), value.clone(), Value::Boolean(*pass)],
+            values: vec![
+                time(*event_time_us),
+                time(Some(*arrived_us)),
+                key.clone(),
+                value.clone(),
+                Value::Boolean(*pass),
+            ],
         },
     }
 }
 
 fn run(case: &Case, workers: usize, block_rows: usize) -> Actual {
-    if std::env::var_os("SLACKWATER_TRACE_CASES").is_some() { eprintln!("{}", case.name); }
+    if std::env::var_os("SLACKWATER_TRACE_CASES").is_some() {
+        eprintln!("{}", case.name);
+    }
     let program = Arc::new(Program {
         tables: vec![table(case)],
         views: vec![view(case)],
@@ -110,7 +119,8 @@ fn run(case: &Case, workers: usize, block_rows: usize) -> Actual {
     check_ledger(case, &collected);
     // Items by (partition, position).
     let item_of = |partition: u32, position: u64| {
-        let of_partition = |item: &Item| matches!(item, Item::Record(r) if r.partition == case.partitions[partition as usize]);
+        let of_partition =
+            |item: &Item| matches!(item, Item::Record(r) if r.partition == case.partitions[partition as usize]);
         let mut places = case.items.iter().enumerate().filter(|(_, item)| of_partition(item)).map(|(index, _)| index);
         places.nth(position as usize - 1).expect("a record at that position")
     };
@@ -143,7 +153,8 @@ fn check_ledger(case: &Case, collected: &Collected) {
 }
 
 fn check(workers: usize, block_rows: usize) {
-    let cases: Vec<Case> = common::all().into_iter().filter(|case| !matches!(case.windows, Windows::Session { .. })).collect();
+    let cases: Vec<Case> =
+        common::all().into_iter().filter(|case| !matches!(case.windows, Windows::Session { .. })).collect();
     assert!(cases.len() >= 120, "found {} cases only", cases.len());
     let failures: Vec<String> =
         cases.iter().filter_map(|case| compare(case, &run(case, workers, block_rows)).err()).collect();

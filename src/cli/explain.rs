@@ -9,9 +9,6 @@ use clap::Args;
 pub struct ExplainArgs {
     #[command(flatten)]
     program: ProgramArgs,
-    /// Worker threads to show the dealing of partitions for.
-    #[arg(short = 'w', long, default_value_t = 1, value_name = "N")]
-    workers: usize,
 }
 
 /// Runs the command.

@@ -3,14 +3,14 @@
 use crate::engine::ingest::{TooLate, ViewIngest};
 use crate::engine::output::{Ending, Flow, Reject, RunOutput};
 use crate::error::{Error, Result};
-use crate::plan::{OnError, Program};
-use crate::sink::{Change, Op};
+use crate::plan::{OnError, Program, SinkTarget};
 use crate::sink::late::{LateEncoder, LateRow};
 use crate::sink::rejects::{FirstRejects, RejectEncoder, RejectRow};
 use crate::sink::rows::OutputOptions;
 use crate::sink::spool::Spool;
 use crate::sink::summary::{Lags, Physical, RunSummary, SourceSummary, ViewSummary};
 use crate::sink::view::ViewOutput;
+use crate::sink::{Change, Op};
 use crate::source::Source;
 use crate::types::DataType;
 use std::collections::BTreeMap;
@@ -87,6 +87,8 @@ pub struct Outputs {
     program: Arc<Program>,
     views: Vec<OneView>,
     tables: Vec<TableOutput>,
+    /// Whether files are written as well: they must come whole, also when nobody reads stdout any more.
+    files: bool,
     left: Arc<Mutex<Left>>,
     elapsed: Box<dyn Fn() -> f64 + Send>,
 }
@@ -123,7 +125,10 @@ impl Outputs {
                 name: table.name.clone(),
             });
         }
-        let outputs = Outputs { program: Arc::clone(program), views, tables, left: Arc::clone(&left), elapsed };
+        let files = program.sinks.iter().any(|s| matches!(s.target, SinkTarget::File(..)))
+            || views.iter().any(|v| v.late.is_some())
+            || tables.iter().any(|t| t.rejects.is_some());
+        let outputs = Outputs { program: Arc::clone(program), views, tables, files, left: Arc::clone(&left), elapsed };
         Ok((outputs, left))
     }
 }
@@ -142,6 +147,16 @@ fn late_columns(program: &Program, view: usize) -> Vec<(String, DataType)> {
     ingest.used().iter().filter_map(|c| table.columns.get(*c)).map(|c| (c.name.clone(), c.dtype.clone())).collect()
 }
 
+impl Outputs {
+    /// Notes that stdout was closed. The run ends early only if there is nothing else to write.
+    fn go_on(&self, flow: Flow) -> Flow {
+        if flow == Flow::Closed {
+            self.left.lock().unwrap_or_else(std::sync::PoisonError::into_inner).closed = true;
+        }
+        if self.files { Flow::Open } else { flow }
+    }
+}
+
 impl TableOutput {
     /// `orders.ndjson:812`.
     fn place(&self, reject: &Reject) -> String {
@@ -157,17 +172,13 @@ impl RunOutput for Outputs {
         let Some(output) = &mut view.output else { return Ok(Flow::Open) };
         let flow = output.changes(&step)?;
         view.correctable.step(&step);
-        if flow == Flow::Closed {
-            self.left.lock().unwrap_or_else(std::sync::PoisonError::into_inner).closed = true;
-        }
-        Ok(flow)
+        Ok(self.go_on(flow))
     }
 
     fn advance(&mut self, view: usize, watermark_us: i64) -> Result<()> {
         if let Some(output) = self.views.get_mut(view).and_then(|v| v.output.as_mut()) {
-            if output.advance(watermark_us)? == Flow::Closed {
-                self.left.lock().unwrap_or_else(std::sync::PoisonError::into_inner).closed = true;
-            }
+            let flow = output.advance(watermark_us)?;
+            let _ = self.go_on(flow);
         }
         Ok(())
     }

@@ -1,8 +1,11 @@
 //! The progress line of long runs, on a terminal only.
 
 use crate::dataflow::Progress;
+use crate::sink::summary::grouped;
+use crate::sink::text::write_visible;
 use crate::time::format_timestamp;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::collections::VecDeque;
 use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +21,7 @@ pub struct ProgressLine {
 /// Runs shorter than this show nothing.
 const QUIET: Duration = Duration::from_millis(1_000);
 const STEP: Duration = Duration::from_millis(100);
+const STEPS_PER_SECOND: usize = 10;
 
 impl ProgressLine {
     /// Starts drawing if stderr is a terminal; `total` is the input's size in bytes, if known.
@@ -56,21 +60,24 @@ fn draw(progress: &Progress, total: Option<u64>, stop: &AtomicBool) {
         None => ProgressBar::no_length(),
     };
     bar.set_draw_target(ProgressDrawTarget::stderr());
-    let template = if total.is_some() {
-        "{bar:24} {bytes}/{total_bytes} {bytes_per_sec} {msg}"
-    } else {
-        "{bytes} {bytes_per_sec} {msg}"
-    };
+    let template = if total.is_some() { "{bar:24} {bytes}/{total_bytes} {msg}" } else { "{msg}" };
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
-    let mut records = 0;
+    // What was read by the last steps: the rate shown is that of the last second.
+    let mut before = VecDeque::from([(0, 0); STEPS_PER_SECOND]);
     while !stop.load(Ordering::Relaxed) {
-        bar.set_position(progress.bytes.load(Ordering::Relaxed));
-        let now = progress.records.load(Ordering::Relaxed);
-        let per_second = (now - records) * (Duration::from_secs(1).as_millis() / STEP.as_millis()) as u64;
-        records = now;
-        bar.set_message(format!("{per_second} records/s{}", watermark(progress)));
+        let (bytes, records) = (progress.bytes.load(Ordering::Relaxed), progress.records.load(Ordering::Relaxed));
+        before.push_back((bytes, records));
+        let (bytes_then, records_then) = before.pop_front().unwrap_or_default();
+        bar.set_position(bytes);
+        let mut text = String::new();
+        if bytes > 0 {
+            text.push_str(&format!("{}/s · ", HumanBytes(bytes.saturating_sub(bytes_then))));
+        }
+        text.push_str(&format!("{} records/s", grouped(records.saturating_sub(records_then))));
+        text.push_str(&watermark(progress));
+        bar.set_message(text);
         std::thread::sleep(STEP);
     }
     bar.finish_and_clear();
@@ -80,13 +87,20 @@ fn watermark(progress: &Progress) -> String {
     let us = progress.watermark_us.load(Ordering::Relaxed);
     let mut text = String::new();
     if us != i64::MIN && us != i64::MAX {
-        text.push_str(" watermark ");
+        text.push_str(" · watermark ");
         format_timestamp(us, &mut text);
     }
-    if let Ok(holder) = progress.holder.try_lock() {
-        if let Some(name) = &*holder {
-            text.push_str(&format!(" held by {name}"));
-        }
+    if let Ok(holder) = progress.holder.try_lock()
+        && let Some(name) = &*holder
+    {
+        text.push_str(&format!(" held back by {}", visible(name)));
     }
     text
+}
+
+/// A partition's name comes from the data: it must not draw on the terminal.
+fn visible(name: &str) -> String {
+    let mut out = String::new();
+    write_visible(name, &mut out);
+    out
 }

@@ -6,7 +6,7 @@ use super::{ProgramArgs, exit};
 use crate::dataflow::{self, RunOptions};
 use crate::engine::ingest::wanted_columns;
 use crate::error::{Error, Result};
-use crate::plan::{Program, SinkFormat};
+use crate::plan::{Program, SinkFormat, SinkTarget};
 use crate::sink::rows::OutputOptions;
 use crate::sink::target::refuse_shared_files;
 use crate::source::{self, Source, SourceOptions};
@@ -57,13 +57,13 @@ pub struct RunArgs {
 pub(super) fn run(args: &RunArgs) -> Result<u8> {
     let mut program = args.program.plan()?;
     set_rejects(&mut program, args.rejects.as_deref())?;
-    refuse_shared_files(&program)?;
     for warning in &program.warnings {
         say(&format!("warning: {warning}\n"));
     }
     let program = Arc::new(program);
     let workers = usize::from(args.workers);
     let sources = open_sources(&program, &SourceOptions { block_bytes: args.block_bytes.clamp(64, 1 << 30), workers })?;
+    refuse_shared_files(&program, args.summary.as_deref(), &inputs(args, &program, &sources))?;
     let stop = Arc::new(AtomicBool::new(false));
     let interrupted = catch_signals(&stop)?;
     let format = args.format.map(|f| match f {
@@ -72,12 +72,15 @@ pub(super) fn run(args: &RunArgs) -> Result<u8> {
         StdoutFormat::Table => SinkFormat::Table,
     });
     let output_options = OutputOptions::new(std::io::stdout().is_terminal(), format);
-    let begun = Instant::now();
+    let begun = now();
     let elapsed = Box::new(move || begun.elapsed().as_secs_f64());
     let (outputs, left) = Outputs::open(&program, &sources, &output_options, elapsed)?;
     let options = RunOptions { workers, stop, ..RunOptions::default() };
     let bytes = sources.iter().flat_map(|s| s.lanes()).map(|l| l.bytes).sum::<Option<u64>>();
-    let line = ProgressLine::start(Arc::clone(&options.progress), bytes, !args.quiet && !std::io::stdout().is_terminal());
+    // Rows and a progress bar on one terminal would overwrite each other.
+    let rows_on_terminal =
+        std::io::stdout().is_terminal() && program.sinks.iter().any(|s| matches!(s.target, SinkTarget::Stdout(_)));
+    let line = ProgressLine::start(Arc::clone(&options.progress), bytes, !args.quiet && !rows_on_terminal);
     let result = dataflow::run(program, sources, &options, Box::new(outputs));
     drop(line);
     let complete = result?;
@@ -91,10 +94,27 @@ pub(super) fn run(args: &RunArgs) -> Result<u8> {
     })
 }
 
+/// The clock, for the seconds of the summary alone.
+#[expect(clippy::disallowed_methods, reason = "measures the run; no result depends on it")]
+fn now() -> Instant {
+    Instant::now()
+}
+
 /// Opens the source of every table.
 pub(super) fn open_sources(program: &Program, options: &SourceOptions) -> Result<Vec<Arc<dyn Source>>> {
     let tables = program.tables.iter().enumerate();
     tables.map(|(t, table)| source::open(table, &wanted_columns(program, t), options)).collect()
+}
+
+/// What is read, and by whom.
+fn inputs(args: &RunArgs, program: &Program, sources: &[Arc<dyn Source>]) -> Vec<(PathBuf, String)> {
+    let mut inputs: Vec<_> = args.program.file.iter().map(|file| (file.clone(), "the run itself".to_owned())).collect();
+    for (table, source) in program.tables.iter().zip(sources) {
+        let who = format!("table \"{}\"", table.name);
+        let files = source.lanes().iter().flat_map(|lane| &lane.files);
+        inputs.extend(files.map(|file| (PathBuf::from(file), who.clone())));
+    }
+    inputs
 }
 
 /// Gives tables without a file for rejects the one of the command line.

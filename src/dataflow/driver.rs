@@ -1,6 +1,6 @@
 //! The loop of one worker: read, sum up, stamp, contribute, advance, step.
 
-use super::operators::{Cutoff, Gathered, Published, changelog, gather, windows};
+use super::operators::{Cutoff, Gathered, Published, changelog, forward, gather, windows};
 use super::side::{Side, TableCounts, ViewCounts};
 use super::{RunOptions, Shared};
 use crate::aggregate::table::Table;
@@ -29,9 +29,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use timely::container::CapacityContainerBuilder;
 use timely::dataflow::channels::pact::{Exchange, Pipeline};
-use timely::dataflow::operators::vec::Broadcast;
-use timely::dataflow::operators::generic::operator::Operator;
 use timely::dataflow::operators::core::input::Handle;
+use timely::dataflow::operators::generic::operator::Operator;
+use timely::dataflow::operators::vec::Broadcast;
 use timely::worker::Worker;
 
 /// Undecided blocks a lane may have on one worker.
@@ -112,7 +112,15 @@ fn lane_reader(source: &Arc<dyn Source>, (lane, share, shares): (usize, u64, u64
 }
 
 impl TableDriver {
-    fn new(index: usize, plan: &TablePlan, source: &Arc<dyn Source>, worker: usize, workers: usize, views: Vec<View>, cutoff: Cutoff) -> Self {
+    fn new(
+        index: usize,
+        plan: &TablePlan,
+        source: &Arc<dyn Source>,
+        worker: usize,
+        workers: usize,
+        views: Vec<View>,
+        cutoff: Cutoff,
+    ) -> Self {
         let settings = WatermarkSettings {
             scope: plan.scope,
             idle_timeout_us: plan.idle_timeout_us,
@@ -144,7 +152,8 @@ impl TableDriver {
         let open: Vec<usize> =
             self.lanes.iter().filter(|l| !l.ended && l.outstanding < OUTSTANDING_MAX).map(|l| l.index).collect();
         // Lanes of which nothing is outstanding hold everything back; they come first.
-        let starved: Vec<usize> = self.lanes.iter().filter(|l| !l.ended && l.outstanding == 0).map(|l| l.index).collect();
+        let starved: Vec<usize> =
+            self.lanes.iter().filter(|l| !l.ended && l.outstanding == 0).map(|l| l.index).collect();
         let candidates = if starved.is_empty() { &open } else { &starved };
         // Of lanes that have ended for the coordinator a reader may still owe its own end.
         let Some(chosen) = self.coordinator.furthest_behind(candidates).or_else(|| candidates.first().copied()) else {
@@ -241,7 +250,13 @@ impl TableDriver {
         } else {
             Vec::new()
         };
-        let stamped = StampedBlock { block, stamps_us: &stamps, partitions: &context.partitions, names: self.coordinator.partitions(), first_position: context.first_position };
+        let stamped = StampedBlock {
+            block,
+            stamps_us: &stamps,
+            partitions: &context.partitions,
+            names: self.coordinator.partitions(),
+            first_position: context.first_position,
+        };
         self.counts.bytes += block.input_bytes;
         self.counts.records += (block.rows + block.rejects.len()) as u64;
         self.counts.newest_event_us = self.counts.newest_event_us.max(block.event_time_us.iter().copied().max());
@@ -264,9 +279,15 @@ impl TableDriver {
             for reject in &ingested.rejects {
                 let row = reject.row as usize;
                 let line = block.line.get(row).copied().unwrap_or(0);
-                let place = Place { block, context, line, partition: Some(stamped.partition(row)), names: stamped.names };
+                let place =
+                    Place { block, context, line, partition: Some(stamped.partition(row)), names: stamped.names };
                 let reason = crate::record::RejectReason::Value;
-                rejects.push(place.reject(Some(view.index as u32), reason, reject.detail.clone(), block.span.get(row).copied()));
+                rejects.push(place.reject(
+                    Some(view.index as u32),
+                    reason,
+                    reject.detail.clone(),
+                    block.span.get(row).copied(),
+                ));
             }
             view.send(ingested, shared, side);
         }
@@ -307,7 +328,13 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    fn reject(&self, view: Option<u32>, reason: crate::record::RejectReason, detail: String, span: Option<(u32, u32)>) -> Reject {
+    fn reject(
+        &self,
+        view: Option<u32>,
+        reason: crate::record::RejectReason,
+        detail: String,
+        span: Option<(u32, u32)>,
+    ) -> Reject {
         let raw = span.and_then(|(start, end)| self.block.bytes.get(start as usize..end as usize)).unwrap_or_default();
         Reject {
             view,
@@ -362,6 +389,9 @@ fn absorb(core: &mut WindowCore<Table>, contributions: &Contributions) {
         };
         table.insert(&contributions.rows, selected);
     }
+    for (slice, table) in &contributions.combined {
+        core.on_time(*slice).merge(table);
+    }
 }
 
 /// Builds the results dataflow of one view; returns its input and, on every worker, what is gathered for worker 0.
@@ -379,7 +409,7 @@ fn build_view(
         }
         ViewKind::Windowed(plan) => {
             let mut input: InputOf<Instant, Routed> = Handle::new();
-            let stream = input.to_stream(scope);
+            let stream = forward(input.to_stream(scope));
             let (spec, count) = table_spec(plan);
             let core = WindowCore::new(Assigner::new(plan.window), view.horizon_us, Table::new(spec));
             let publisher = Publisher::new(plan, count);
@@ -434,7 +464,9 @@ impl Writer {
                 Side::TooLate(view, rows) => self.output.too_late(view as usize, rows)?,
                 Side::Rejects(table, rejects) => self.output.rejects(table as usize, rejects)?,
                 Side::View(view, counts) => self.views.get_mut(view as usize).into_iter().for_each(|v| v.add(&counts)),
-                Side::Table(table, counts) => self.tables.get_mut(table as usize).into_iter().for_each(|t| t.add(&counts)),
+                Side::Table(table, counts) => {
+                    self.tables.get_mut(table as usize).into_iter().for_each(|t| t.add(&counts))
+                }
             }
         }
         for (view, gathered) in self.gathered.iter().enumerate() {
@@ -474,16 +506,27 @@ fn sound(step: Vec<Published>) -> Result<Vec<Change>> {
                 place.push(')');
             }
             if !change.group.is_empty() {
-                place.push_str(&format!(", group {:?}", change.group));
+                place.push_str(", group ");
             }
-            return Err(Error::output(error.into_string()).at(place));
+            for (at, value) in change.group.iter().enumerate() {
+                place.push_str(if at == 0 { "" } else { ", " });
+                crate::sink::text::write_json(value, &mut place);
+            }
+            let failed = Error::output(error.into_string()).at(place);
+            let sum = failed.message().ends_with("does not fit BIGINT");
+            return Err(if sum {
+                failed.with_hint("a sum of CAST(x AS DECIMAL(38,0)) or of DOUBLE holds more")
+            } else {
+                failed
+            });
         }
         changes.push(published.change);
     }
     Ok(changes)
 }
 
-/// Everything one worker does in a run. Returns whether the whole input was read.
+/// Everything one worker does in a run. Returns whether the whole input was read. Returns early, its dataflows not run
+/// out, when another worker has panicked.
 pub fn work(
     worker: &mut Worker,
     program: &Program,
@@ -513,7 +556,7 @@ pub fn work(
     worker.dataflow_named::<Instant, _, _>("Results", |scope| {
         if let Some(input) = &mut side_input {
             let to_writer = Exchange::new(|_: &Side| 0);
-            let stream = input.to_stream(scope);
+            let stream = forward(input.to_stream(scope));
             stream.unary::<CapacityContainerBuilder<Vec<()>>, _, _, _>(to_writer, "Side", move |_, _| {
                 move |input, _output| input.for_each(|_, data| side_sink.borrow_mut().append(data))
             });
@@ -564,10 +607,10 @@ pub fn work(
                 match table.read(&options.progress) {
                     Ok(Some(summary)) => {
                         busy = true;
-                        if workers > 1 {
-                            if let Some(input) = &mut note_input {
-                                input.send(Note::Summary(table.index as u32, index as u32, summary.clone()));
-                            }
+                        if workers > 1
+                            && let Some(input) = &mut note_input
+                        {
+                            input.send(Note::Summary(table.index as u32, index as u32, summary.clone()));
                         }
                         table.coordinator.offer(summary, true);
                     }
@@ -576,10 +619,11 @@ pub fn work(
                 }
             }
         }
-        if !reading && note_input.is_some() {
-            if let Some(mut input) = note_input.take() {
-                input.send(Note::Done(index as u32));
-            }
+        if !reading
+            && note_input.is_some()
+            && let Some(mut input) = note_input.take()
+        {
+            input.send(Note::Done(index as u32));
         }
         if let Some(input) = &mut note_input {
             input.flush();
@@ -609,6 +653,9 @@ pub fn work(
         let finished = note_input.is_none() && done.iter().all(|d| *d);
         if finished {
             break;
+        }
+        if shared.broken.load(Ordering::SeqCst) {
+            return false;
         }
         step(worker, busy);
         if let Some(writer) = &mut writer {
@@ -675,6 +722,9 @@ fn finish(
     }
     drop(side_input);
     while worker.has_dataflows() {
+        if shared.broken.load(Ordering::SeqCst) {
+            return false;
+        }
         worker.step_or_park(Some(Duration::from_millis(1)));
         if let Some(writer) = &mut writer {
             writer.write(shared);

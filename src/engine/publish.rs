@@ -80,7 +80,8 @@ impl Publisher {
         let passes = |row: usize| match &keep {
             None => true,
             Some(column) => {
-                matches!(&column.data, ColumnData::Boolean(v) if v.get(row).copied().unwrap_or(false)) && !column.is_null(row)
+                matches!(&column.data, ColumnData::Boolean(v) if v.get(row).copied().unwrap_or(false))
+                    && !column.is_null(row)
             }
         };
         let row = |row: usize| {

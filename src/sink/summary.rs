@@ -277,9 +277,10 @@ impl RunSummary {
     /// The one line that ends a run on standard error.
     pub fn line(&self) -> String {
         let mut out = format!(
-            "slackwater: {}{} records in {:.2} s ({}/s)",
+            "slackwater: {}{} record{} in {:.2} s ({}/s)",
             if self.complete { "" } else { "interrupted after " },
             grouped(self.records),
+            if self.records == 1 { "" } else { "s" },
             self.physical.elapsed_s,
             grouped(self.physical.records_per_s.round() as u64),
         );
@@ -295,7 +296,7 @@ impl ViewSummary {
         let records = &self.ledger.records;
         out.push_str(" · ");
         if let Some(name) = &self.name {
-            out.push_str(name);
+            super::text::write_visible(name, out);
             out.push_str(": ");
         }
         // Writing to a string does not fail.

@@ -304,28 +304,52 @@ pub(super) fn write_error(place: &str, cause: io::Error) -> Error {
     Error::output("cannot write").at(place).with_source(cause)
 }
 
-/// Refuses a program in which two outputs would replace each other: sinks, late outputs and reject outputs of one path.
+/// Refuses a run in which an output would replace another one or something that is read. `summary` is the file for the
+/// summary, if any; `inputs` are paths that are read, with words for who reads them. Paths are compared as files: through
+/// links, patterns and `./`.
 ///
 /// # Errors
 /// Names the path.
-pub fn refuse_shared_files(program: &Program) -> Result<()> {
+pub fn refuse_shared_files(program: &Program, summary: Option<&Path>, inputs: &[(PathBuf, String)]) -> Result<()> {
     let sinks = program.sinks.iter().filter_map(|s| match &s.target {
-        SinkTarget::File(path, _) => Some(path),
+        SinkTarget::File(path, _) => Some(Path::new(path)),
         SinkTarget::Stdout(_) => None,
     });
-    let late = program.views.iter().filter_map(|v| v.late.as_ref());
-    let rejects = program.tables.iter().filter_map(|t| t.rejects.as_ref());
-    let mut seen = std::collections::BTreeSet::new();
-    for path in sinks.chain(late).chain(rejects) {
-        // `a` and `./a` are one file.
-        let plain: PathBuf = Path::new(path).components().filter(|c| *c != std::path::Component::CurDir).collect();
-        let replaces = std::fs::metadata(path).map_or(true, |found| found.is_file());
-        if replaces && !seen.insert(plain) {
-            return Err(Error::usage(format!("two outputs write to the file \"{path}\""))
-                .with_hint("give every sink, late output and reject output a file of its own"));
+    let late = program.views.iter().filter_map(|v| v.late.as_deref().map(Path::new));
+    let rejects = program.tables.iter().filter_map(|t| t.rejects.as_deref().map(Path::new));
+    let outputs: Vec<&Path> = sinks.chain(late).chain(rejects).chain(summary).collect();
+    let mut read = std::collections::BTreeMap::new();
+    if !outputs.is_empty() {
+        read.extend(inputs.iter().filter_map(|(path, who)| Some((replaced(path)?, who))));
+    }
+    let mut written = std::collections::BTreeSet::new();
+    for path in outputs {
+        let Some(file) = replaced(path) else { continue };
+        if let Some(who) = read.get(&file) {
+            return Err(Error::usage(format!("the output file \"{}\" would replace what {who} reads", path.display()))
+                .with_hint("write to another file"));
+        }
+        if !written.insert(file) {
+            return Err(Error::usage(format!("two outputs write to the file \"{}\"", path.display()))
+                .with_hint("give every sink, late output, reject output and summary a file of its own"));
         }
     }
     Ok(())
+}
+
+/// The file that an output of this path would replace; none for a pipe or device.
+fn replaced(path: &Path) -> Option<PathBuf> {
+    match std::fs::metadata(path) {
+        Ok(found) if !found.is_file() => None,
+        Ok(_) => path.canonicalize().ok(),
+        Err(_) => {
+            let directory = directory_of(path).canonicalize().unwrap_or_else(|_| directory_of(path).to_owned());
+            // `a` and `./a` are one file, also in a directory that is not there yet.
+            Some(
+                directory.join(path.file_name()?).components().filter(|c| *c != std::path::Component::CurDir).collect(),
+            )
+        }
+    }
 }
 
 #[cfg(test)]
@@ -481,9 +505,9 @@ pub(super) mod tests {
                 .into(),
             warnings: vec![],
         };
-        assert!(refuse_shared_files(&program(["out/a", "out/b"])).is_ok());
-        assert!(refuse_shared_files(&program(["/dev/null", "/dev/null"])).is_ok());
-        let error = refuse_shared_files(&program(["out/a", "./out//a"])).unwrap_err();
+        assert!(refuse_shared_files(&program(["out/a", "out/b"]), None, &[]).is_ok());
+        assert!(refuse_shared_files(&program(["/dev/null", "/dev/null"]), None, &[]).is_ok());
+        let error = refuse_shared_files(&program(["out/a", "./out//a"]), None, &[]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Usage);
         assert_eq!(error.to_string(), "two outputs write to the file \"./out//a\"");
     }

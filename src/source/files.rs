@@ -74,7 +74,8 @@ impl InputFile {
 
     /// An error of reading, in words.
     pub(super) fn unreadable(&self, error: std::io::Error) -> Error {
-        let truncated = error.kind() == std::io::ErrorKind::UnexpectedEof;
+        let error_kind = error.kind();
+        let truncated = error_kind == std::io::ErrorKind::UnexpectedEof;
         let message = match self.compression {
             Compression::Gzip if truncated => "truncated gzip data",
             Compression::Zstd if truncated => "truncated zstd data",
@@ -85,6 +86,9 @@ impl InputFile {
         let error = Error::input(message).at(&*self.name).with_source(error);
         if truncated && self.compression != Compression::None {
             return error.with_hint("the file ends before its last record does; records before the break were read");
+        }
+        if error_kind == std::io::ErrorKind::InvalidInput && self.compression == Compression::Gzip {
+            return error.with_hint("its name says gzip; if it is not compressed, rename it");
         }
         error
     }

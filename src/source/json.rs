@@ -144,6 +144,9 @@ impl JsonDecoder {
 pub(super) fn encoding_message(bytes: &[u8], error: std::str::Utf8Error) -> String {
     let at = error.valid_up_to();
     match bytes.get(at) {
+        Some(_) if bytes.starts_with(&[0x1f, 0x8b]) => {
+            "expected UTF-8, found gzip data: a file of it needs a name in .gz".to_owned()
+        }
         Some(byte) => format!("expected UTF-8, found byte 0x{byte:02x} at byte {} of the record", at + 1),
         None => "expected UTF-8".to_owned(),
     }
@@ -157,7 +160,7 @@ fn syntax_message(line: &str, error: &serde_json::Error) -> String {
         let found = super::value::show(RawField::Json(line.trim()));
         return format!("expected a JSON object, found {found}");
     }
-    format!("expected a JSON object, found {what} at column {}", error.column())
+    format!("not a JSON object: {what} at column {}", error.column())
 }
 
 /// The field at a path below a value; of equal keys the last.

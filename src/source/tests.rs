@@ -321,9 +321,9 @@ fn bad_lines_do_not_spoil_the_next() {
     assert_eq!(
         details(&seen),
         [
-            "expected a JSON object, found expected `,` or `}` at column 9",
+            "not a JSON object: expected `,` or `}` at column 9",
             "expected UTF-8, found byte 0xff at byte 16 of the record",
-            "expected a JSON object, found invalid number at column 8",
+            "not a JSON object: invalid number at column 8",
             "expected a JSON object, found null",
             "expected a JSON object, found [1,2]",
         ]
