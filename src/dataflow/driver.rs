@@ -480,7 +480,7 @@ impl Writer {
                 }
             }
             if let (Some(upto), Some(advanced)) = (upto, self.advanced.get_mut(view)) {
-                let watermark = upto.0.div_euclid(2);
+                let (watermark, _) = upto.time();
                 if watermark > *advanced {
                     *advanced = watermark;
                     self.output.advance(view, watermark)?;
