@@ -183,9 +183,14 @@ impl RunOutput for Outputs {
         Ok(())
     }
 
+    fn lags(&mut self, view: usize, lags_us: &[i64]) {
+        if let Some(view) = self.views.get_mut(view) {
+            lags_us.iter().for_each(|lag| view.lags.record(*lag));
+        }
+    }
+
     fn too_late(&mut self, view: usize, rows: Vec<TooLate>) -> Result<()> {
         let Some(view) = self.views.get_mut(view) else { return Ok(()) };
-        rows.iter().for_each(|row| view.lags.record(row.lag_us));
         let Some(late) = &mut view.late else { return Ok(()) };
         for rows in rows.chunk_by(|a, b| a.partition == b.partition) {
             let Some(first) = rows.first() else { continue };

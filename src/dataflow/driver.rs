@@ -359,6 +359,9 @@ impl View {
         self.counts.contributions.on_time += ingested.counts.on_time;
         self.counts.contributions.late += ingested.counts.late;
         self.counts.contributions.too_late += ingested.counts.too_late;
+        if !ingested.lags_us.is_empty() {
+            side.send(Side::Lags(self.index as u32, ingested.lags_us));
+        }
         if !ingested.too_late.is_empty() {
             side.send(Side::TooLate(self.index as u32, ingested.too_late));
         }
@@ -461,6 +464,7 @@ impl Writer {
     fn try_write(&mut self, shared: &Shared) -> Result<()> {
         for side in std::mem::take(&mut *self.side.borrow_mut()) {
             match side {
+                Side::Lags(view, lags) => self.output.lags(view as usize, &lags),
                 Side::TooLate(view, rows) => self.output.too_late(view as usize, rows)?,
                 Side::Rejects(table, rejects) => self.output.rejects(table as usize, rejects)?,
                 Side::View(view, counts) => self.views.get_mut(view as usize).into_iter().for_each(|v| v.add(&counts)),

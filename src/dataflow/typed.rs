@@ -49,7 +49,7 @@
 //! [`EVENT_TIME_MIN_US`]: crate::time::EVENT_TIME_MIN_US
 //! [`EVENT_TIME_MAX_US`]: crate::time::EVENT_TIME_MAX_US
 
-use super::operators::{Cutoff, windows};
+use super::operators::{Cutoff, forward, windows};
 use crate::aggregate::monoid::Aggregate;
 use crate::lateness::{Lateness, classify};
 use crate::plan::WindowPlan;
@@ -206,7 +206,7 @@ impl Windows {
             route_key(record).hash(&mut hasher);
             hasher.finish()
         });
-        windows(stream, by_key, core, Cutoff::default(), absorb, publish).as_collection()
+        windows(forward(stream), by_key, core, Cutoff::default(), absorb, publish).as_collection()
     }
 }
 

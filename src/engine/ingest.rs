@@ -151,6 +151,8 @@ pub struct Ingested {
     pub records: BTreeMap<u32, RecordCounts>,
     /// Contribution classes.
     pub counts: ContributionCounts,
+    /// Lags of late contributions, accepted or dropped, µs.
+    pub lags_us: Vec<i64>,
     /// Dropped contributions, by position and window end.
     pub too_late: Vec<TooLate>,
     /// Rejected by this view, ascending.
@@ -458,7 +460,10 @@ impl ViewIngest {
             let window = assigner.bounds(k);
             match crate::lateness::classify(stamp, window.1, self.horizon_us) {
                 crate::lateness::Lateness::OnTime => accepted += 1,
-                crate::lateness::Lateness::Late => late += 1,
+                crate::lateness::Lateness::Late => {
+                    late += 1;
+                    out.lags_us.push(stamp.saturating_sub(window.1));
+                }
                 crate::lateness::Lateness::TooLate => {
                     dropped += 1;
                     self.too_late(stamped, columns, at, r, Some(window), stamp.saturating_sub(window.1), out);
@@ -487,6 +492,7 @@ impl ViewIngest {
         lag_us: i64,
         out: &mut Ingested,
     ) {
+        out.lags_us.push(lag_us);
         if !self.keep_too_late {
             return;
         }
