@@ -307,3 +307,53 @@ fn window(error: &OracleError) -> String {
     text.push(')');
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Some records on time, late, too late and rejected.
+    const INPUT: &str = "et\n10\n20\n70\n80\n5\n75\nno\n200\n3\n";
+
+    /// Canary: whatever the engine got wrong, it is noticed.
+    #[test]
+    fn an_engine_that_is_wrong_is_noticed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.csv");
+        std::fs::write(&path, INPUT).unwrap();
+        let text = format!(
+            "CREATE TABLE t (et TIMESTAMP, WATERMARK FOR et AS et) WITH (connector = 'file', path = '{}', time_unit = 's');
+             CREATE MATERIALIZED VIEW v WITH (horizon = '1 m') AS SELECT window_start, count(*) AS n
+             FROM TUMBLE(t, et, INTERVAL '1 minute') GROUP BY window_start, window_end;",
+            path.display()
+        );
+        let program = crate::sql::plan("test", &text, &crate::sql::BareSelectDefaults::default()).unwrap();
+        assert!(verify(&program, &VerifyOptions::default()).unwrap().equal());
+        let inputs = Inputs::new(&program).unwrap();
+        let mut budget = Budget { records_max: 100, records: 0 };
+        let sources = || inputs.open_all(&SourceOptions::default()).unwrap();
+        let traces = vec![read_table(&program.tables[0], &*sources()[0], &mut budget).unwrap()];
+        let expected = expectations(&program, &traces);
+        let sound = collect(&Arc::new(program.clone()), sources(), 1).unwrap();
+        let noticed = |tamper: &dyn Fn(&mut Collected)| {
+            let mut found = sound.clone();
+            tamper(&mut found);
+            judge(&program, &traces, &expected, Ok(found)).unwrap().len()
+        };
+        assert_eq!(noticed(&|_| {}), 0);
+        let tampers: [&dyn Fn(&mut Collected); 9] = [
+            &|found| found.changes[0][1].late_count += 1,
+            &|found| drop(found.changes[0].pop()),
+            &|found| found.changes[0].clear(),
+            &|found| found.too_late[0][0].lag_us += 1,
+            &|found| found.too_late[0].clear(),
+            &|found| found.rejects[0][0].line += 1,
+            &|found| found.rejects[0][0].raw.clear(),
+            &|found| found.ending.ledgers[0].contributions.late += 1,
+            &|found| found.ending.complete = false,
+        ];
+        for (number, tamper) in tampers.iter().enumerate() {
+            assert!(noticed(tamper) > 0, "tampering {number} goes unnoticed");
+        }
+    }
+}
