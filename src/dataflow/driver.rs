@@ -131,13 +131,8 @@ impl TableDriver {
             Some(_) => LanePartitions::ByColumn,
             None => LanePartitions::One(info.name.clone()),
         };
-        let by_column = plan.partition.is_some() && !matches!(plan.source, crate::plan::SourcePlan::Generator(_));
-        let lanes: Vec<_> = source
-            .lanes()
-            .iter()
-            .map(|l| if by_column { lane(l) } else { LanePartitions::One(l.name.clone()) })
-            .collect();
-        let declared = if by_column { plan.partitions.clone() } else { Vec::new() };
+        let lanes: Vec<_> = source.lanes().iter().map(lane).collect();
+        let declared = if plan.partition.is_some() { plan.partitions.clone() } else { Vec::new() };
         TableDriver {
             index,
             plan: plan.clone(),
@@ -489,7 +484,7 @@ impl Writer {
                 }
             }
             if let (Some(upto), Some(advanced)) = (upto, self.advanced.get_mut(view)) {
-                let watermark = upto.0.div_euclid(2);
+                let (watermark, _) = upto.time();
                 if watermark > *advanced {
                     *advanced = watermark;
                     self.output.advance(view, watermark)?;
