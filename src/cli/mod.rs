@@ -98,7 +98,9 @@ impl ProgramArgs {
                 (name, text)
             }
             (None, None) => {
-                return Err(Error::usage("no program given").with_hint("name a file with SQL, or give the text: -e SQL"));
+                return Err(
+                    Error::usage("no program given").with_hint("name a file with SQL, or give the text: -e SQL")
+                );
             }
         };
         let program = sql::plan(&name, &text, &defaults)?;

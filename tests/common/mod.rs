@@ -2,7 +2,6 @@
 //!
 //! Nothing here says how results are computed, so that the oracle and the dataflow are held to the same files.
 
-#[allow(dead_code)]
 pub mod run;
 
 use serde_json::Value as Json;
@@ -65,14 +64,16 @@ impl Case {
     }
 }
 
+/// A dropped contribution: item, window, lag.
+pub type Dropped = (usize, Option<(i64, i64)>, i64);
+
 /// The expected results. Rows of `changelog` and `metrics` have the group `[key]` and the values `[count, sum, min, max]`.
 #[derive(Clone, Debug)]
 pub struct Expect {
     pub changelog: Vec<Change>,
     /// As the last change of each row; `op`, `watermark_us` and `closing` mean nothing.
     pub metrics: Vec<Change>,
-    /// Item, window, lag.
-    pub dropped: Vec<(usize, Option<(i64, i64)>, i64)>,
+    pub dropped: Vec<Dropped>,
     pub rejected: Vec<(usize, RejectReason)>,
     pub filtered: usize,
 }
@@ -82,7 +83,7 @@ pub struct Expect {
 pub struct Actual {
     pub changelog: Vec<Change>,
     pub metrics: Vec<Change>,
-    pub dropped: Vec<(usize, Option<(i64, i64)>, i64)>,
+    pub dropped: Vec<Dropped>,
     pub rejected: Vec<(usize, RejectReason)>,
     pub filtered: usize,
 }
@@ -236,7 +237,7 @@ fn table_line(c: &Change) -> String {
 /// Compares a run with what the case expects; the text says what differs first.
 pub fn compare(case: &Case, actual: &Actual) -> Result<(), String> {
     let lines = |changes: &[Change], f: fn(&Change) -> String| changes.iter().map(f).collect::<Vec<_>>();
-    let debug = |rows: &[(usize, Option<(i64, i64)>, i64)]| rows.iter().map(|r| format!("{r:?}")).collect::<Vec<_>>();
+    let debug = |rows: &[Dropped]| rows.iter().map(|r| format!("{r:?}")).collect::<Vec<_>>();
     let rejects = |rows: &[(usize, RejectReason)]| rows.iter().map(|r| format!("{r:?}")).collect::<Vec<_>>();
     let e = &case.expect;
     let tables = [
@@ -258,8 +259,16 @@ pub fn compare(case: &Case, actual: &Actual) -> Result<(), String> {
     Ok(())
 }
 
-/// Indices of the columns of [`plans`]' table.
-pub const COLUMNS: [&str; 6] = ["p", "et", "at", "k", "v", "pass"];
+/// Columns of [`plans`]' table.
+const COLUMNS: [&str; 6] = ["p", "et", "at", "k", "v", "pass"];
+
+/// The values of [`plans`]' columns.
+pub fn row(record: &CaseRecord) -> Vec<Value> {
+    let CaseRecord { partition, event_time_us, arrived_us, key, value, pass } = record;
+    let event = event_time_us.map_or(Value::Null, Value::Timestamp);
+    let (partition, arrived) = (Value::Text(partition.as_str().into()), Value::Timestamp(*arrived_us));
+    vec![partition, event, arrived, key.clone(), value.clone(), Value::Boolean(*pass)]
+}
 
 /// The case as a table and a view: `SELECT k, window_start, window_end, count(*), sum(v), min(v), max(v) … WHERE pass
 /// GROUP BY k, window_start, window_end`, with the partitions named by a column and declared. `None` for sessions. The
@@ -309,7 +318,7 @@ pub fn plans(case: &Case) -> Option<(TablePlan, ViewPlan)> {
     let aggregates: Vec<AggregatePlan> = functions.into_iter().map(aggregate).collect();
     let outputs: Vec<DataType> = aggregates.iter().map(|a| a.spec.output().unwrap()).collect();
     let windowed = WindowedPlan {
-        window: WindowPlan { size_us, slide_us, offset_us },
+        window: WindowPlan { size_us, slide_us, offset_us: offset_us.rem_euclid(slide_us) },
         group: vec![Expr::column(3, DataType::Text)],
         select: (3..).zip(&outputs).map(|(i, dtype)| Expr::column(i, dtype.clone())).collect(),
         aggregates,
@@ -322,7 +331,7 @@ pub fn plans(case: &Case) -> Option<(TablePlan, ViewPlan)> {
         filter: Some(Expr::column(5, DataType::Boolean)),
         kind: ViewKind::Windowed(windowed),
         output: names.into_iter().zip(outputs).collect(),
-        horizon_us: case.horizon_us,
+        horizon_us: case.horizon_us.map(|h| h.min(1 << 61)),
         late: None,
         spike_above: 1,
         sql: String::new(),
