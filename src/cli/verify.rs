@@ -12,11 +12,12 @@ const SHOWN_MAX: usize = 5;
 /// Arguments of `slackwater verify`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The input is read once more for the oracle, which computes every window from scratch at every instant with a
-row-at-a-time evaluator of its own. Changelog, ledger, late output and rejects must be equal, for one worker and for N with
-tiny blocks. No sink is written. Standard input is held in memory.
+    after_help = "The input is read once more for the oracle, which computes every window from scratch at every \
+                  instant, with a row-at-a-time evaluator of its own. Changelog, ledger, late output and rejects must \
+                  be equal, for one worker and for N with tiny blocks. No sink is written. Standard input is held in \
+                  memory.
 
-Exit status: 0 equal · 1 unreadable input · 2 wrong query, or too large an input · 3 a difference was found"
+Exit status: 0 equal · 1 unreadable input · 2 wrong query or too large an input · 3 a difference"
 )]
 pub struct VerifyArgs {
     #[command(flatten)]

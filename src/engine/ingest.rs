@@ -376,8 +376,9 @@ impl ViewIngest {
                 self.too_late(stamped, columns, at, r, None, stamp.saturating_sub(et), out);
                 continue;
             }
-            // A contribution is a record in a window, and here there are none.
+            // One contribution, as a dropped row is one too.
             classes.count(row, |c| c.on_time += 1);
+            out.counts.on_time += 1;
             let place = [i64::from(stamped.partition(r)), i64::try_from(stamped.position(r)).unwrap_or(i64::MAX)];
             let row = ResultRow {
                 window_us: None,

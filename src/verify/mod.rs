@@ -328,7 +328,7 @@ fn windowed(
     oracle::evaluate(&settings, records, |key, bounds, members| result_row(plan, key, bounds, members))
 }
 
-/// Every record passes at its stamp, but for those that `late_records = 'drop'` drops.
+/// Every record passes at its stamp, but for those that `late_records = 'drop'` drops. Either is one contribution.
 fn pass_through(table: &TablePlan, records: &[OracleRecord<Input>]) -> oracle::Outcome {
     let mut out = oracle::Outcome {
         changes: Vec::new(),
@@ -348,6 +348,7 @@ fn pass_through(table: &TablePlan, records: &[OracleRecord<Input>]) -> oracle::O
             out.classes.push(RecordClass::TooLate);
         } else {
             out.classes.push(RecordClass::OnTime);
+            out.contributions.on_time += 1;
             let place = |n: u64| Value::BigInt(i64::try_from(n).unwrap_or(i64::MAX));
             out.changes.push(Change {
                 op: Op::Insert,
