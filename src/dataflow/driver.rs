@@ -1,6 +1,6 @@
 //! The loop of one worker: read, sum up, stamp, contribute, advance, step.
 
-use super::operators::{Cutoff, Gathered, Published, changelog, gather, windows};
+use super::operators::{Cutoff, Gathered, Published, changelog, forward, gather, windows};
 use super::side::{Side, TableCounts, ViewCounts};
 use super::{RunOptions, Shared};
 use crate::aggregate::table::Table;
@@ -380,7 +380,7 @@ fn build_view(
         }
         ViewKind::Windowed(plan) => {
             let mut input: InputOf<Instant, Routed> = Handle::new();
-            let stream = input.to_stream(scope);
+            let stream = forward(input.to_stream(scope));
             let (spec, count) = table_spec(plan);
             let core = WindowCore::new(Assigner::new(plan.window), view.horizon_us, Table::new(spec));
             let publisher = Publisher::new(plan, count);
@@ -490,7 +490,8 @@ fn sound(step: Vec<Published>) -> Result<Vec<Change>> {
     Ok(changes)
 }
 
-/// Everything one worker does in a run. Returns whether the whole input was read.
+/// Everything one worker does in a run. Returns whether the whole input was read. Returns early, its dataflows not run
+/// out, when another worker has panicked.
 pub fn work(
     worker: &mut Worker,
     program: &Program,
@@ -520,7 +521,7 @@ pub fn work(
     worker.dataflow_named::<Instant, _, _>("Results", |scope| {
         if let Some(input) = &mut side_input {
             let to_writer = Exchange::new(|_: &Side| 0);
-            let stream = input.to_stream(scope);
+            let stream = forward(input.to_stream(scope));
             stream.unary::<CapacityContainerBuilder<Vec<()>>, _, _, _>(to_writer, "Side", move |_, _| {
                 move |input, _output| input.for_each(|_, data| side_sink.borrow_mut().append(data))
             });
@@ -617,6 +618,9 @@ pub fn work(
         if finished {
             break;
         }
+        if shared.broken.load(Ordering::SeqCst) {
+            return false;
+        }
         step(worker, busy);
         if let Some(writer) = &mut writer {
             writer.write(shared);
@@ -682,6 +686,9 @@ fn finish(
     }
     drop(side_input);
     while worker.has_dataflows() {
+        if shared.broken.load(Ordering::SeqCst) {
+            return false;
+        }
         worker.step_or_park(Some(Duration::from_millis(1)));
         if let Some(writer) = &mut writer {
             writer.write(shared);

@@ -20,8 +20,11 @@ use crate::engine::output::RunOutput;
 use crate::error::{Error, Result};
 use crate::plan::Program;
 use crate::source::Source;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use timely::worker::Worker;
 
 /// Settings of a run that results do not depend on.
 #[derive(Clone, Debug)]
@@ -81,6 +84,8 @@ pub(crate) struct Shared {
     /// The first error; ends the run.
     error: Mutex<Option<Error>>,
     failed: AtomicBool,
+    /// A worker has panicked: the others will wait in vain for what it owes them, and leave.
+    broken: AtomicBool,
     /// Messages sent and not yet absorbed.
     in_flight: AtomicU64,
 }
@@ -91,8 +96,23 @@ impl Shared {
         slot.get_or_insert(error);
         self.failed.store(true, Ordering::SeqCst);
     }
+    /// Notes that a worker has panicked.
+    fn panicked(&self, worker: usize, panic: &(dyn Any + Send)) {
+        let message = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        let message = message.unwrap_or("no message");
+        let error = Error::output(format!("worker {worker} panicked: {message}"));
+        self.fail(error.with_hint("this is a bug in the program, not in the input or the query; please report it"));
+        self.broken.store(true, Ordering::SeqCst);
+    }
     pub(crate) fn stopping(&self) -> bool {
         self.stop.load(Ordering::Relaxed) || self.failed.load(Ordering::Relaxed)
+    }
+}
+
+/// Drops what a worker has built, as it stands; what an operator does when it is dropped must not stop that.
+fn drop_dataflows(worker: &mut Worker) {
+    for dataflow in worker.installed_dataflows() {
+        let _ = catch_unwind(AssertUnwindSafe(|| worker.drop_dataflow(dataflow)));
     }
 }
 
@@ -103,7 +123,7 @@ impl Shared {
 ///
 /// # Errors
 /// The first error of a reader or of the output; what was final by then has been published, and `output.finish` was not
-/// called.
+/// called. A panic on a worker ends the run with an error, too: the other workers do not wait for it.
 pub fn run(
     program: Arc<Program>,
     sources: Vec<Arc<dyn Source>>,
@@ -120,14 +140,22 @@ pub fn run(
         } else {
             None
         };
-        driver::work(worker, &program, &sources, &worker_options, &worker_shared, output)
+        let work = || driver::work(worker, &program, &sources, &worker_options, &worker_shared, output);
+        let ended = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+            worker_shared.panicked(worker.index(), &*panic);
+            false
+        });
+        if worker_shared.broken.load(Ordering::SeqCst) {
+            drop_dataflows(worker);
+        }
+        ended
     })
     .map_err(|message| Error::output(format!("cannot start the workers: {message}")))?;
     let mut complete = true;
     for result in guards.join() {
         match result {
             Ok(ended) => complete &= ended,
-            Err(message) => shared.fail(Error::output(format!("a worker panicked: {message}")).with_hint("this is a bug; please report it")),
+            Err(message) => shared.panicked(0, &message),
         }
     }
     let error = shared.error.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();

@@ -71,6 +71,17 @@ impl Owed {
     }
 }
 
+/// Hands on what an input gives, so that an exchange may follow it.
+///
+/// An exchange keeps messages in buffers until it is told to flush. An operator tells it whenever it has run; an input
+/// only when its time advances, and then a frontier that stands still would hold back every message, and with them the
+/// readers, which wait for messages to be absorbed.
+pub fn forward<'scope, M: Clone + 'static>(stream: Stream<'scope, Instant, Vec<M>>) -> Stream<'scope, Instant, Vec<M>> {
+    stream.unary::<CapacityContainerBuilder<Vec<M>>, _, _, _>(Pipeline, "Forward", move |_capability, _info| {
+        move |input, output| input.for_each(|capability, data| output.session(&capability).give_container(data))
+    })
+}
+
 /// Windows of one query: absorbs messages as they come, publishes when the frontier passes.
 ///
 /// `absorb` adds one message (sent at the instant given) to the core; `publish` advances the core and gives its updates.
