@@ -152,10 +152,10 @@ pub fn run(
     })
     .map_err(|message| Error::output(format!("cannot start the workers: {message}")))?;
     let mut complete = true;
-    for result in guards.join() {
+    for (worker, result) in guards.join().into_iter().enumerate() {
         match result {
             Ok(ended) => complete &= ended,
-            Err(message) => shared.panicked(0, &message),
+            Err(message) => shared.panicked(worker, &message),
         }
     }
     let error = shared.error.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();

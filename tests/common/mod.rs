@@ -2,7 +2,6 @@
 //!
 //! Nothing here says how results are computed, so that the oracle and the dataflow are held to the same files.
 
-#[allow(dead_code)]
 pub mod run;
 
 use serde_json::Value as Json;
@@ -258,8 +257,16 @@ pub fn compare(case: &Case, actual: &Actual) -> Result<(), String> {
     Ok(())
 }
 
-/// Indices of the columns of [`plans`]' table.
-pub const COLUMNS: [&str; 6] = ["p", "et", "at", "k", "v", "pass"];
+/// Columns of [`plans`]' table.
+const COLUMNS: [&str; 6] = ["p", "et", "at", "k", "v", "pass"];
+
+/// The values of [`plans`]' columns.
+pub fn row(record: &CaseRecord) -> Vec<Value> {
+    let CaseRecord { partition, event_time_us, arrived_us, key, value, pass } = record;
+    let event = event_time_us.map_or(Value::Null, Value::Timestamp);
+    let (partition, arrived) = (Value::Text(partition.as_str().into()), Value::Timestamp(*arrived_us));
+    vec![partition, event, arrived, key.clone(), value.clone(), Value::Boolean(*pass)]
+}
 
 /// The case as a table and a view: `SELECT k, window_start, window_end, count(*), sum(v), min(v), max(v) … WHERE pass
 /// GROUP BY k, window_start, window_end`, with the partitions named by a column and declared. `None` for sessions. The
@@ -309,7 +316,7 @@ pub fn plans(case: &Case) -> Option<(TablePlan, ViewPlan)> {
     let aggregates: Vec<AggregatePlan> = functions.into_iter().map(aggregate).collect();
     let outputs: Vec<DataType> = aggregates.iter().map(|a| a.spec.output().unwrap()).collect();
     let windowed = WindowedPlan {
-        window: WindowPlan { size_us, slide_us, offset_us },
+        window: WindowPlan { size_us, slide_us, offset_us: offset_us.rem_euclid(slide_us) },
         group: vec![Expr::column(3, DataType::Text)],
         select: (3..).zip(&outputs).map(|(i, dtype)| Expr::column(i, dtype.clone())).collect(),
         aggregates,
@@ -322,7 +329,7 @@ pub fn plans(case: &Case) -> Option<(TablePlan, ViewPlan)> {
         filter: Some(Expr::column(5, DataType::Boolean)),
         kind: ViewKind::Windowed(windowed),
         output: names.into_iter().zip(outputs).collect(),
-        horizon_us: case.horizon_us,
+        horizon_us: case.horizon_us.map(|h| h.min(1 << 61)),
         late: None,
         spike_above: 1,
         sql: String::new(),

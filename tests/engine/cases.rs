@@ -1,8 +1,6 @@
 //! Every case of `tests/cases` through the sequential stamper and the brute-force oracle.
 
-mod common;
-
-use common::{Actual, Case, CaseRecord, Item, compare};
+use crate::common::{self, Actual, Case, CaseRecord, Item, compare};
 use slackwater::aggregate::RecordOrder;
 use slackwater::oracle::{Bounds, Key, OracleRecord, OracleSettings, evaluate, metrics};
 use slackwater::types::{DataType, Value};
@@ -111,14 +109,7 @@ fn trace(case: &Case) -> Vec<TraceRow> {
             event_time_us: r.event_time_us,
             watermark_us: r.event_time_us.map_or(BEFORE_ALL, |et| et.saturating_sub(case.delay_us)),
             arrived_us: Some(r.arrived_us),
-            row: vec![
-                Value::Text(r.partition.as_str().into()),
-                r.event_time_us.map_or(Value::Null, Value::Timestamp),
-                Value::Timestamp(r.arrived_us),
-                r.key.clone(),
-                r.value.clone(),
-                Value::Boolean(r.pass),
-            ],
+            row: common::row(r),
             value_errors: vec![],
             reject: case.reject_reason(r).map(|reason| (reason, String::new())),
         }),
