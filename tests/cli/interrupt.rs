@@ -5,6 +5,33 @@ use crate::{table_over, view};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
 
+/// A named pipe is read as it fills, and one that nobody writes to can be interrupted.
+#[cfg(unix)]
+#[test]
+fn a_named_pipe_gives_what_it_has() {
+    let folder = Folder::new();
+    assert!(std::process::Command::new("mkfifo").arg(folder.path("in.ndjson")).status().expect("mkfifo").success());
+    let sql = crate::table("") + crate::COUNTS;
+    let run = || folder.command(&["run", "-e", &sql]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = run();
+    let mut pipe = std::fs::File::options().write(true).open(folder.path("in.ndjson")).unwrap();
+    pipe.write_all(b"{\"k\":\"a\",\"at\":1000}\n{\"k\":\"a\",\"at\":20000}\n{\"k\":\"a\",\"at\":30000}\n").unwrap();
+    let mut line = String::new();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    stdout.read_line(&mut line).unwrap();
+    assert!(line.contains("\"n\":1"), "{line}");
+    drop(pipe);
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).unwrap();
+    assert_eq!((child.wait().unwrap().code(), rest.lines().count()), (Some(0), 2));
+    // Nobody opens the other end. The signal may come before it is watched for: then it ends the run, too.
+    let mut child = run();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let status = child.wait().unwrap();
+    assert!(status.code() == Some(130) || status.code().is_none(), "{status}");
+}
+
 /// Waits for a line that the run prints when the watermark has moved; then what came before is final.
 #[cfg(unix)]
 #[test]
