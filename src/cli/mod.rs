@@ -55,7 +55,7 @@ pub struct ProgramArgs {
     #[arg(conflicts_with = "sql")]
     file: Option<PathBuf>,
     /// SQL statements.
-    #[arg(short = 'e', long = "sql", value_name = "SQL")]
+    #[arg(short = 'e', long = "sql", value_name = "SQL", allow_hyphen_values = true)]
     sql: Option<String>,
     /// Horizon of a bare SELECT: how long late records correct a closed window (`30s`, `3m`, `1h30m`).
     #[arg(long, value_name = "DURATION")]

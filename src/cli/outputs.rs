@@ -8,7 +8,7 @@ use crate::sink::late::{LateEncoder, LateRow};
 use crate::sink::rejects::{FirstRejects, RejectEncoder, RejectRow};
 use crate::sink::rows::OutputOptions;
 use crate::sink::spool::Spool;
-use crate::sink::summary::{Lags, Physical, RunSummary, SourceSummary, ViewSummary};
+use crate::sink::summary::{grouped, Lags, Physical, RunSummary, SourceSummary, ViewSummary};
 use crate::sink::view::ViewOutput;
 use crate::sink::{Change, Op};
 use crate::source::Source;
@@ -288,7 +288,7 @@ impl RunOutput for Outputs {
             }
             let lines = table.first.lines();
             if !lines.is_empty() {
-                left.rejects.push(format!("{}: {} rejected", table.name, table.first.total()));
+                left.rejects.push(format!("{}: {} rejected", table.name, grouped(table.first.total())));
                 left.rejects.extend(lines);
             }
         }

@@ -136,7 +136,7 @@ impl FirstRejects {
         let mut lines: Vec<String> = self.first.iter().map(|(_, _, line)| line.clone()).collect();
         let more = self.total.saturating_sub(lines.len() as u64);
         if more > 0 {
-            lines.push(format!("… and {more} more"));
+            lines.push(format!("… and {} more", super::summary::grouped(more)));
         }
         lines
     }

@@ -1,4 +1,4 @@
-//! Inputs that are read from front to back by one reader: compressed files, CSV, standard input.
+//! Inputs that are read from front to back by one reader: compressed files, CSV, pipes, standard input.
 //!
 //! Blocks hold the records that start in the next `B` bytes of (decompressed) text. The bytes behind the last complete
 //! record wait for the next block. Memory: one block, one record of at most 16 MiB, and for live inputs four blocks
@@ -17,6 +17,7 @@ use crate::plan::{CsvOptions, Format};
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
@@ -88,10 +89,40 @@ impl Read for Handle {
 /// The text of one file at a time, or of a live input.
 enum Input {
     File { text: Box<dyn Read>, handle: Handle, counted: u64 },
-    Live { chunks: Receiver<std::io::Result<Vec<u8>>>, counted: u64 },
+    Live { name: String, chunks: Receiver<std::io::Result<Vec<u8>>>, counted: u64 },
+}
+
+/// A named pipe or a device. Opening one waits for its writer, so this is left to the thread that reads.
+struct Unopened {
+    path: PathBuf,
+    open: Option<File>,
+}
+
+impl Read for Unopened {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        let open = match &mut self.open {
+            Some(open) => open,
+            None => self.open.insert(File::open(&self.path)?),
+        };
+        open.read(out)
+    }
 }
 
 impl Input {
+    /// A pipe gives what it has, and what waits for it can still be interrupted.
+    fn of(file: &InputFile, block_bytes: usize) -> Result<Input> {
+        if file.regular || file.compression != Compression::None {
+            return Self::file(file);
+        }
+        let pipe = Unopened { path: file.path.clone(), open: None };
+        Self::live(file.name.clone(), Box::new(pipe), block_bytes)
+    }
+
+    fn live(name: String, input: Box<dyn Read + Send>, block_bytes: usize) -> Result<Input> {
+        let chunks = read_ahead(&name, input, block_bytes)?;
+        Ok(Input::Live { name, chunks, counted: 0 })
+    }
+
     fn file(file: &InputFile) -> Result<Input> {
         let handle = Handle(Rc::new(RefCell::new(Reopening { file: file.clone(), open: None, position: 0 })));
         let compressed = || BufReader::with_capacity(COMPRESSED_BUFFER, handle.clone());
@@ -123,7 +154,7 @@ impl Input {
                     Err(error) => Fill::Failed(handle.0.borrow().file.unreadable(error)),
                 }
             }
-            Input::Live { chunks, counted } => {
+            Input::Live { name, chunks, counted } => {
                 while buffer.len() < want {
                     match chunks.try_recv() {
                         Ok(Ok(chunk)) => {
@@ -131,7 +162,7 @@ impl Input {
                             buffer.extend_from_slice(&chunk);
                         }
                         Ok(Err(error)) => {
-                            return Fill::Failed(Error::input("cannot read").at("stdin").with_source(error));
+                            return Fill::Failed(Error::input("cannot read").at(&**name).with_source(error));
                         }
                         Err(TryRecvError::Empty) => return Fill::Pending,
                         Err(TryRecvError::Disconnected) => return Fill::Eof,
@@ -224,7 +255,7 @@ impl StreamReader {
         block_bytes: usize,
     ) -> Result<Option<Self>> {
         let Some(mut out) = Self::files(0, Arc::from([]), format, plan, block_bytes) else { return Ok(None) };
-        out.input = Some(Input::Live { chunks: read_ahead(input, out.block_bytes)?, counted: 0 });
+        out.input = Some(Input::live("stdin".to_owned(), input, out.block_bytes)?);
         Ok(Some(out))
     }
 
@@ -253,7 +284,7 @@ impl StreamReader {
             let input = match &mut self.input {
                 Some(input) => input,
                 None => match self.files.get(self.file) {
-                    Some(file) => self.input.insert(Input::file(file)?),
+                    Some(file) => self.input.insert(Input::of(file, self.block_bytes)?),
                     None => return Ok(true),
                 },
             };
@@ -344,7 +375,11 @@ impl LaneReader for StreamReader {
 }
 
 /// Starts a thread that reads pieces of at most a block and waits when four of them are not yet taken.
-fn read_ahead(mut input: Box<dyn Read + Send>, block_bytes: usize) -> Result<Receiver<std::io::Result<Vec<u8>>>> {
+fn read_ahead(
+    name: &str,
+    mut input: Box<dyn Read + Send>,
+    block_bytes: usize,
+) -> Result<Receiver<std::io::Result<Vec<u8>>>> {
     let (sender, chunks) = sync_channel(BLOCKS_AHEAD);
     let thread = std::thread::Builder::new().name("read-ahead".to_owned());
     let spawned = thread.spawn(move || {
@@ -362,7 +397,7 @@ fn read_ahead(mut input: Box<dyn Read + Send>, block_bytes: usize) -> Result<Rec
             }
         }
     });
-    spawned.map_err(|error| Error::input("cannot start a thread to read").at("stdin").with_source(error))?;
+    spawned.map_err(|error| Error::input("cannot start a thread to read").at(name).with_source(error))?;
     Ok(chunks)
 }
 

@@ -35,7 +35,7 @@ mod tests;
 pub use explain::explain;
 
 use crate::error::{Error, Result};
-use crate::plan::Program;
+use crate::plan::{Program, SourcePlan};
 use from::Catalog;
 use sqlparser::ast::Ident;
 use statement::Statement;
@@ -128,6 +128,11 @@ fn finish(name: &str, program: &mut Program) -> Result<()> {
     if program.views.is_empty() {
         let error = Error::usage("there is nothing to run: the program has no SELECT").at(name);
         return Err(error.with_hint("add a SELECT, or a CREATE MATERIALIZED VIEW and a CREATE SINK"));
+    }
+    let mut stdin = program.tables.iter().filter(|t| matches!(t.source, SourcePlan::Stdin { .. }));
+    if let (Some(first), Some(second)) = (stdin.next(), stdin.next()) {
+        let message = format!("tables \"{}\" and \"{}\" both read standard input", first.name, second.name);
+        return Err(Error::usage(message).at(name).with_hint("several views may read one table"));
     }
     match program.views.as_slice() {
         [_] if program.sinks.is_empty() => program.sinks.push(sink::implied(0)),

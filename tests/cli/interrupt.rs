@@ -1,0 +1,133 @@
+//! Runs that end early: Ctrl-C, and a reader that goes away.
+
+use crate::harness::{Folder, balanced};
+use crate::{table_over, view};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::Stdio;
+
+/// A named pipe is read as it fills, and one that nobody writes to can be interrupted.
+#[cfg(unix)]
+#[test]
+fn a_named_pipe_gives_what_it_has() {
+    let folder = Folder::new();
+    assert!(std::process::Command::new("mkfifo").arg(folder.path("in.ndjson")).status().expect("mkfifo").success());
+    let sql = crate::table("") + crate::COUNTS;
+    let run = || folder.command(&["run", "-e", &sql]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = run();
+    let mut pipe = std::fs::File::options().write(true).open(folder.path("in.ndjson")).unwrap();
+    pipe.write_all(b"{\"k\":\"a\",\"at\":1000}\n{\"k\":\"a\",\"at\":20000}\n{\"k\":\"a\",\"at\":30000}\n").unwrap();
+    let mut line = String::new();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    stdout.read_line(&mut line).unwrap();
+    assert!(line.contains("\"n\":1"), "{line}");
+    drop(pipe);
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).unwrap();
+    assert_eq!((child.wait().unwrap().code(), rest.lines().count()), (Some(0), 2));
+    // Nobody opens the other end. The signal may come before it is watched for: then it ends the run, too.
+    let mut child = run();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let status = child.wait().unwrap();
+    assert!(status.code() == Some(130) || status.code().is_none(), "{status}");
+}
+
+/// Waits for a line that the run prints when the watermark has moved; then what came before is final.
+#[cfg(unix)]
+#[test]
+fn ctrl_c_publishes_what_is_final() {
+    let folder = Folder::new();
+    let sql = table_over("connector = 'stdin'", ", rejects = 'rejects.ndjson'")
+        + &view("WITH (late = 'late.ndjson')")
+        + "CREATE SINK a FROM v WITH (connector = 'stdout'); CREATE SINK b FROM v WITH (path = 'metrics.csv', mode = 'metrics');";
+    for (workers, signal) in [("1", "INT"), ("3", "TERM")] {
+        let mut command = folder.command(&["run", "-e", &sql, "-w", workers, "--summary", "summary.json"]);
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        let mut stdin = child.stdin.take().unwrap();
+        stdin
+            .write_all(b"{\"k\":\"a\",\"at\":1000}\noops\n{\"k\":\"a\",\"at\":20000}\n{\"k\":\"a\",\"at\":30000}\n{\"k\":\"a\",\"at\":10}\n{\"k\":\"a\",\"at\":31000}\n")
+            .unwrap();
+        stdin.flush().unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let (mut first, mut second) = (String::new(), String::new());
+        stdout.read_line(&mut first).unwrap();
+        stdout.read_line(&mut second).unwrap();
+        assert!(second.contains("\"window_end\":\"1970-01-01T00:00:30Z\""), "{first}{second}");
+        let killed = std::process::Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status();
+        assert!(killed.expect("kill").success());
+        let mut rest = String::new();
+        stdout.read_to_string(&mut rest).unwrap();
+        let status = child.wait().unwrap();
+        let mut stderr = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+        assert_eq!(status.code(), Some(130), "{stderr}");
+        assert_eq!(rest, "", "the window that is still open stays unpublished");
+        assert!(stderr.contains("slackwater: interrupted after 6 records"), "{stderr}");
+        let summary = folder.json("summary.json");
+        assert_eq!(summary["complete"], false);
+        let ledger = balanced(&summary);
+        assert_eq!((&ledger["records"]["read"], &ledger["records"]["too_late"]), (&6.into(), &1.into()));
+        assert_eq!(folder.read("metrics.csv").lines().count(), 3);
+        assert_eq!(folder.rows("late.ndjson").len(), 1);
+        assert_eq!(folder.rows("rejects.ndjson").len(), 1);
+        assert_eq!(folder.names(), ["late.ndjson", "metrics.csv", "rejects.ndjson", "summary.json"], "nothing aside");
+        drop(stdin);
+    }
+}
+
+const GENERATOR: &str = "CREATE TABLE g WITH (connector = 'generator', rows = 60000, keys = 500);
+    CREATE MATERIALIZED VIEW v WITH (late = 'late.csv') AS SELECT customer_id, window_start, count(*) AS n
+    FROM TUMBLE(g, event_time, INTERVAL '1 s') GROUP BY customer_id, window_start;";
+
+/// Reads one line and closes the pipe; gives the status and what was said.
+fn first_line_only(folder: &Folder, args: &[&str]) -> (Option<i32>, String, String) {
+    let mut child =
+        folder.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let output = child.wait_with_output().unwrap();
+    (output.status.code(), line, String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn a_closed_pipe_is_success() {
+    let folder = Folder::new();
+    let sql = GENERATOR.replace(" WITH (late = 'late.csv')", "");
+    for args in [
+        &["run", "-e", &sql][..],
+        &["run", "-e", &sql, "--format", "csv", "-w", "3"],
+        &["run", "-e", &sql, "--format", "table"],
+        &["gen", "--rows", "200000"],
+        &["gen", "--rows", "200000", "--format", "csv"],
+    ] {
+        let (status, line, stderr) = first_line_only(&folder, args);
+        assert_eq!(status, Some(0), "{args:?} {stderr}");
+        assert!(!line.is_empty() && !stderr.contains("error") && !stderr.contains("panicked"), "{args:?} {stderr}");
+    }
+}
+
+/// Nobody reads stdout any more, but the files were asked for and come whole.
+#[test]
+fn files_are_complete_when_the_pipe_is_closed() {
+    let folder = Folder::new();
+    let file_only = format!("{GENERATOR} CREATE SINK a FROM v WITH (path = 'whole.csv');");
+    folder.sql(&file_only, &[]).ok();
+    let late = folder.read("late.csv");
+    assert!(late.lines().count() > 1000);
+    let both = format!(
+        "{GENERATOR} CREATE SINK a FROM v WITH (path = 'beside.csv'); CREATE SINK b FROM v WITH (connector = 'stdout');"
+    );
+    for sql in [GENERATOR, &both] {
+        folder.write("late.csv", "");
+        let (status, _, stderr) = first_line_only(&folder, &["run", "-e", sql, "--summary", "summary.json"]);
+        assert_eq!(status, Some(0), "{stderr}");
+        assert!(folder.read("late.csv") == late, "the late output is whole");
+        assert_eq!(folder.json("summary.json")["complete"], true);
+    }
+    assert!(folder.read("beside.csv") == folder.read("whole.csv"), "the sink is whole");
+}
