@@ -401,7 +401,7 @@ mod tests {
                 c.values
             )
         };
-        outcome.changes.iter().map(line).map(|l| l.replace("Some(", "").replace(')', "").replace('(', "")).collect()
+        outcome.changes.iter().map(line).map(|l| l.replace("Some(", "").replace([')', '('], "")).collect()
     }
 
     #[test]

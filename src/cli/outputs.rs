@@ -8,7 +8,7 @@ use crate::sink::late::{LateEncoder, LateRow};
 use crate::sink::rejects::{FirstRejects, RejectEncoder, RejectRow};
 use crate::sink::rows::OutputOptions;
 use crate::sink::spool::Spool;
-use crate::sink::summary::{grouped, Lags, Physical, RunSummary, SourceSummary, ViewSummary};
+use crate::sink::summary::{Lags, Physical, RunSummary, SourceSummary, ViewSummary, grouped};
 use crate::sink::view::ViewOutput;
 use crate::sink::{Change, Op};
 use crate::source::Source;

@@ -33,11 +33,11 @@ fn types() -> Vec<DataType> {
 
 fn value(dtype: &DataType, dice: &mut Dice) -> Value {
     let ints = [0, 1, -1, 2, 3, 7, 10, -12, 100, 999, -86_400, i64::MAX, i64::MIN, i64::MAX / 2, 1 << 53];
-    if dice.next() % 8 == 0 {
+    if dice.next().is_multiple_of(8) {
         return Value::Null;
     }
     match dtype {
-        DataType::Boolean => Value::Boolean(dice.next() % 2 == 0),
+        DataType::Boolean => Value::Boolean(dice.next().is_multiple_of(2)),
         DataType::BigInt => Value::BigInt(dice.pick(&ints)),
         DataType::Double => {
             let few = [0.0, -0.0, 1.0, -1.5, 2.5, 0.1, 1e300, -1e-300, 5e-324, 1e16, 0.285, f64::NAN, f64::INFINITY];
@@ -200,7 +200,7 @@ fn signature(dice: &mut Dice) -> (Func, Vec<DataType>) {
 
 /// An expression of the type, over one column of each type.
 fn typed(dtype: &DataType, dice: &mut Dice, depth: u32) -> Expr {
-    if depth > 0 && dice.next() % 2 == 0 {
+    if depth > 0 && dice.next().is_multiple_of(2) {
         let expr = expression(dice, depth - 1);
         if expr.dtype == *dtype {
             return expr;
@@ -210,7 +210,7 @@ fn typed(dtype: &DataType, dice: &mut Dice, depth: u32) -> Expr {
         }
     }
     match types().iter().position(|t| t == dtype) {
-        Some(index) if dice.next() % 4 != 0 => Expr::column(index, dtype.clone()),
+        Some(index) if !dice.next().is_multiple_of(4) => Expr::column(index, dtype.clone()),
         _ => Expr::literal(value(dtype, dice), dtype.clone()),
     }
 }
@@ -224,7 +224,7 @@ fn expression(dice: &mut Dice, depth: u32) -> Expr {
             1 => build::or(of(&DataType::Boolean, dice), of(&DataType::Boolean, dice)),
             2 => Ok(build::is_null(of(&dtype, dice))),
             3 => {
-                let otherwise = (dice.next() % 2 == 0).then(|| of(&dtype, dice));
+                let otherwise = dice.next().is_multiple_of(2).then(|| of(&dtype, dice));
                 build::case(vec![(of(&DataType::Boolean, dice), of(&dtype, dice))], otherwise)
             }
             4 => build::coalesce(vec![of(&dtype, dice), of(&dtype, dice)]),

@@ -105,7 +105,7 @@ impl Trace {
         if self.by_column { named.max(self.declared) } else { self.lanes.len() }
     }
 
-    fn from_start(&self, partition: usize) -> bool {
+    fn known_from_start(&self, partition: usize) -> bool {
         !self.by_column || partition < self.declared
     }
 
@@ -113,7 +113,7 @@ impl Trace {
         let mut meaning = Meaning { stamps: vec![Vec::new(); self.lanes.len()], ..Meaning::default() };
         let mut watermarks = vec![None; self.partitions()];
         for (partition, w) in watermarks.iter_mut().enumerate() {
-            *w = self.from_start(partition).then_some(BEFORE_ALL);
+            *w = self.known_from_start(partition).then_some(BEFORE_ALL);
         }
         let mut greatest = BEFORE_ALL;
         for (lane, items) in self.lanes.iter().enumerate() {
@@ -122,7 +122,7 @@ impl Trace {
                 let w = watermarks[item.partition].map_or(watermark, |w| w.max(watermark));
                 watermarks[item.partition] = Some(w);
                 greatest = greatest.max(watermarks.iter().flatten().copied().min().unwrap_or(BEFORE_ALL));
-                meaning.stamps[lane].push(if self.from_start(item.partition) { w } else { w.max(greatest) });
+                meaning.stamps[lane].push(if self.known_from_start(item.partition) { w } else { w.max(greatest) });
             }
         }
         let open = |p: &usize| self.by_column || !self.ends[*p];
@@ -176,7 +176,7 @@ impl<'a> SourceRun<'a> {
     }
 
     fn is_known(&self, partition: usize, tick: i128) -> bool {
-        self.trace.from_start(partition) || self.records(partition).any(|l| l.tick <= tick)
+        self.trace.known_from_start(partition) || self.records(partition).any(|l| l.tick <= tick)
     }
 
     fn has_ended(&self, partition: usize, tick: i128) -> bool {
@@ -204,7 +204,7 @@ impl<'a> SourceRun<'a> {
 
     fn is_active(&self, partition: usize, tick: Option<i128>) -> bool {
         match tick {
-            None => self.trace.from_start(partition),
+            None => self.trace.known_from_start(partition),
             Some(k) => self.is_known(partition, k) && !self.has_ended(partition, k) && !self.is_idle(partition, k),
         }
     }
@@ -256,7 +256,7 @@ impl<'a> SourceRun<'a> {
         let (end, watermark) = last;
         let open: Vec<usize> = (0..now.len())
             .filter(|&p| match end {
-                None => self.trace.from_start(p),
+                None => self.trace.known_from_start(p),
                 Some(k) => !self.has_ended(p, k) && (self.is_known(p, k) || self.records(p).next().is_some()),
             })
             .collect();
