@@ -51,15 +51,22 @@ fn best_customers(orders: &'static [Order]) -> Vec<String> {
         }
         let mut changes = changes.take();
         changes.sort();
-        changes.into_iter().map(|(at, diff, end, customer, cents)| {
-            let time = |us| {
-                let mut text = String::new();
-                format_timestamp(us, &mut text);
-                text
-            };
-            let sign = if diff > 0 { '+' } else { '-' };
-            format!("{sign} minute to {}: {customer} with {cents} cents, at watermark {}", time(end), time(at.time().0))
-        }).collect()
+        changes
+            .into_iter()
+            .map(|(at, diff, end, customer, cents)| {
+                let time = |us| {
+                    let mut text = String::new();
+                    format_timestamp(us, &mut text);
+                    text
+                };
+                let sign = if diff > 0 { '+' } else { '-' };
+                format!(
+                    "{sign} minute to {}: {customer} with {cents} cents, at watermark {}",
+                    time(end),
+                    time(at.time().0)
+                )
+            })
+            .collect()
     })
 }
 

@@ -219,18 +219,18 @@ fn judge<'a, A>(
             _ => RecordClass::OnTime,
         });
     }
+    accepted.values_mut().for_each(|list| list.sort_by_key(|a| a.record.order));
     (out, accepted)
 }
 
-/// The windows that exist at `moment` and their accepted records that count by then.
+/// The windows that exist at `moment` and their accepted records that count by then. `accepted` is in event-time order.
 fn contents<'b, 'a, A>(
     windows: &Windows,
     place: Bounds,
     accepted: &'b [Accepted<'a, A>],
     moment: Moment,
 ) -> Vec<(Bounds, Vec<&'b Accepted<'a, A>>)> {
-    let mut counting: Vec<&Accepted<A>> = accepted.iter().filter(|a| counts(a.record.stamp_us, moment)).collect();
-    counting.sort_by_key(|a| a.record.order);
+    let counting: Vec<&Accepted<A>> = accepted.iter().filter(|a| counts(a.record.stamp_us, moment)).collect();
     let mut found: Vec<(Bounds, Vec<&Accepted<A>>)> = Vec::new();
     match windows {
         Windows::Hopping { .. } => {

@@ -1,5 +1,6 @@
 -- The same orders with 10 s of patience, but corrections for 5 s only: the last two orders come 10 s after their window
--- has closed and are too late. 12:00 keeps its first result, 3 orders, and the summary counts 2 records too late.
+-- has closed and are too late. 12:00 keeps its first result, 3 orders; the summary counts 2 records too late, and the
+-- late output lists them.
 CREATE TABLE orders (
   order_id BIGINT,
   customer_id BIGINT,
@@ -8,7 +9,7 @@ CREATE TABLE orders (
   WATERMARK FOR event_time AS event_time - INTERVAL '10 seconds'
 ) WITH (connector = 'file', path = 'examples/orders/orders.ndjson');
 
-CREATE MATERIALIZED VIEW per_minute WITH (horizon = '5 seconds') AS
+CREATE MATERIALIZED VIEW per_minute WITH (horizon = '5 seconds', late = 'out/orders_late.ndjson') AS
 SELECT window_start, window_end, count(*) AS orders, sum(amount) AS revenue
 FROM TUMBLE(orders, event_time, INTERVAL '1 minute')
 GROUP BY window_start, window_end;

@@ -23,8 +23,7 @@ CREATE TABLE quakes (
 
 CREATE MATERIALIZED VIEW per_network WITH (horizon = '3 days', late = 'out/quakes_late.ndjson', spike_above = 5) AS
 SELECT partition AS network, window_start, window_end,
-       count(*) AS quakes, max(mag) AS strongest, avg(mag) AS mean_magnitude,
-       count(*) FILTER (WHERE mag >= 4.5) AS strong
+       count(*) AS quakes, max(mag) AS strongest
 FROM TUMBLE(quakes, event_time, INTERVAL '6 hours')
 WHERE "type" = 'earthquake'
 GROUP BY partition, window_start, window_end;

@@ -2,7 +2,7 @@
 //!
 //! A double is an integer times a power of two, and so is every sum of doubles and every sum of their products. [`ExactSum`] holds
 //! `small · 2^exponent` in 128 bits, which takes sums of numbers of like size without touching the heap; what does
-//! not fit there goes to a [`Dyadic`], an integer of any length times a power of 2^64 (for sums of doubles at most 35
+//! not fit there goes to a `Dyadic`, an integer of any length times a power of 2^64 (for sums of doubles at most 35
 //! words). Addition of integers is associative and commutative, so the *value* never depends on order; its split
 //! between the two parts may, and nothing published looks at the split.
 //!

@@ -82,30 +82,43 @@ impl ProgramArgs {
         let defaults = sql::BareSelectDefaults { horizon_us, late: self.late.clone() };
         let (name, text) = match (&self.sql, &self.file) {
             (Some(sql), _) => ("-e".to_owned(), sql.clone()),
-            (None, Some(file)) if file.as_os_str() == "-" => {
-                ("stdin".to_owned(), std::io::read_to_string(std::io::stdin()).map_err(|e| Error::input("cannot read the program").at("stdin").with_source(e))?)
-            }
+            (None, Some(file)) if file.as_os_str() == "-" => (
+                "stdin".to_owned(),
+                std::io::read_to_string(std::io::stdin())
+                    .map_err(|e| Error::input("cannot read the program").at("stdin").with_source(e))?,
+            ),
             (None, Some(file)) => {
                 let name = file.display().to_string();
                 let text = std::fs::read_to_string(file).map_err(|e| {
-                    Error::usage("cannot read the program").at(name.clone()).with_source(e).with_hint("to run SQL given as text use -e")
+                    Error::usage("cannot read the program")
+                        .at(name.clone())
+                        .with_source(e)
+                        .with_hint("to run SQL given as text use -e")
                 })?;
                 (name, text)
             }
-            (None, None) => return Err(Error::usage("no program given").with_hint("name a file with SQL, or give the text: -e SQL")),
+            (None, None) => {
+                return Err(
+                    Error::usage("no program given").with_hint("name a file with SQL, or give the text: -e SQL")
+                );
+            }
         };
         let program = sql::plan(&name, &text, &defaults)?;
         if program.views.iter().all(|v| v.name.is_some()) {
             for (flag, given) in [("horizon", self.horizon.is_some()), ("late", self.late.is_some())] {
                 if given {
                     return Err(Error::usage(format!("--{flag} is for a SELECT without a view, and {name} has none"))
-                        .with_hint(format!("write it into the view: CREATE MATERIALIZED VIEW … WITH ({flag} = '…') AS …")));
+                        .with_hint(format!(
+                            "write it into the view: CREATE MATERIALIZED VIEW … WITH ({flag} = '…') AS …"
+                        )));
                 }
             }
         }
         let stdin = program.tables.iter().find(|t| matches!(t.source, SourcePlan::Stdin { .. }));
-        if let (Some(table), None, true) = (stdin, &self.sql, self.file.as_ref().is_some_and(|f| f.as_os_str() == "-")) {
-            let message = format!("the program itself comes from standard input, so table \"{}\" cannot read it", table.name);
+        if let (Some(table), None, true) = (stdin, &self.sql, self.file.as_ref().is_some_and(|f| f.as_os_str() == "-"))
+        {
+            let message =
+                format!("the program itself comes from standard input, so table \"{}\" cannot read it", table.name);
             return Err(Error::usage(message).with_hint("keep the program in a file, or give its text with -e"));
         }
         Ok(program)
@@ -165,7 +178,9 @@ fn print_error(error: &Error) {
 fn print_out(text: &str) -> Result<(), Error> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::output("cannot write to stdout").with_source(e)),
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Error::output("cannot write to stdout").with_source(e))
+        }
         _ => Ok(()),
     }
 }

@@ -4,13 +4,13 @@ use crate::engine::ingest::{TooLate, ViewIngest};
 use crate::engine::output::{Ending, Flow, Reject, RunOutput};
 use crate::error::{Error, Result};
 use crate::plan::{OnError, Program, SinkTarget};
-use crate::sink::{Change, Op};
 use crate::sink::late::{LateEncoder, LateRow};
 use crate::sink::rejects::{FirstRejects, RejectEncoder, RejectRow};
 use crate::sink::rows::OutputOptions;
 use crate::sink::spool::Spool;
-use crate::sink::summary::{grouped, Lags, Physical, RunSummary, SourceSummary, ViewSummary};
+use crate::sink::summary::{Lags, Physical, RunSummary, SourceSummary, ViewSummary, grouped};
 use crate::sink::view::ViewOutput;
+use crate::sink::{Change, Op};
 use crate::source::Source;
 use crate::types::DataType;
 use std::collections::BTreeMap;
@@ -183,9 +183,14 @@ impl RunOutput for Outputs {
         Ok(())
     }
 
+    fn lags(&mut self, view: usize, lags_us: &[i64]) {
+        if let Some(view) = self.views.get_mut(view) {
+            lags_us.iter().for_each(|lag| view.lags.record(*lag));
+        }
+    }
+
     fn too_late(&mut self, view: usize, rows: Vec<TooLate>) -> Result<()> {
         let Some(view) = self.views.get_mut(view) else { return Ok(()) };
-        rows.iter().for_each(|row| view.lags.record(row.lag_us));
         let Some(late) = &mut view.late else { return Ok(()) };
         for rows in rows.chunk_by(|a, b| a.partition == b.partition) {
             let Some(first) = rows.first() else { continue };

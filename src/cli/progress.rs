@@ -90,10 +90,10 @@ fn watermark(progress: &Progress) -> String {
         text.push_str(" · watermark ");
         format_timestamp(us, &mut text);
     }
-    if let Ok(holder) = progress.holder.try_lock() {
-        if let Some(name) = &*holder {
-            text.push_str(&format!(" held back by {}", visible(name)));
-        }
+    if let Ok(holder) = progress.holder.try_lock()
+        && let Some(name) = &*holder
+    {
+        text.push_str(&format!(" held back by {}", visible(name)));
     }
     text
 }

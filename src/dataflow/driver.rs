@@ -29,9 +29,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use timely::container::CapacityContainerBuilder;
 use timely::dataflow::channels::pact::{Exchange, Pipeline};
-use timely::dataflow::operators::vec::Broadcast;
-use timely::dataflow::operators::generic::operator::Operator;
 use timely::dataflow::operators::core::input::Handle;
+use timely::dataflow::operators::generic::operator::Operator;
+use timely::dataflow::operators::vec::Broadcast;
 use timely::worker::Worker;
 
 /// Undecided blocks a lane may have on one worker.
@@ -112,7 +112,15 @@ fn lane_reader(source: &Arc<dyn Source>, (lane, share, shares): (usize, u64, u64
 }
 
 impl TableDriver {
-    fn new(index: usize, plan: &TablePlan, source: &Arc<dyn Source>, worker: usize, workers: usize, views: Vec<View>, cutoff: Cutoff) -> Self {
+    fn new(
+        index: usize,
+        plan: &TablePlan,
+        source: &Arc<dyn Source>,
+        worker: usize,
+        workers: usize,
+        views: Vec<View>,
+        cutoff: Cutoff,
+    ) -> Self {
         let settings = WatermarkSettings {
             scope: plan.scope,
             idle_timeout_us: plan.idle_timeout_us,
@@ -123,9 +131,8 @@ impl TableDriver {
             Some(_) => LanePartitions::ByColumn,
             None => LanePartitions::One(info.name.clone()),
         };
-        let by_column = plan.partition.is_some() && !matches!(plan.source, crate::plan::SourcePlan::Generator(_));
-        let lanes: Vec<_> = source.lanes().iter().map(|l| if by_column { lane(l) } else { LanePartitions::One(l.name.clone()) }).collect();
-        let declared = if by_column { plan.partitions.clone() } else { Vec::new() };
+        let lanes: Vec<_> = source.lanes().iter().map(lane).collect();
+        let declared = if plan.partition.is_some() { plan.partitions.clone() } else { Vec::new() };
         TableDriver {
             index,
             plan: plan.clone(),
@@ -145,7 +152,8 @@ impl TableDriver {
         let open: Vec<usize> =
             self.lanes.iter().filter(|l| !l.ended && l.outstanding < OUTSTANDING_MAX).map(|l| l.index).collect();
         // Lanes of which nothing is outstanding hold everything back; they come first.
-        let starved: Vec<usize> = self.lanes.iter().filter(|l| !l.ended && l.outstanding == 0).map(|l| l.index).collect();
+        let starved: Vec<usize> =
+            self.lanes.iter().filter(|l| !l.ended && l.outstanding == 0).map(|l| l.index).collect();
         let candidates = if starved.is_empty() { &open } else { &starved };
         // Of lanes that have ended for the coordinator a reader may still owe its own end.
         let Some(chosen) = self.coordinator.furthest_behind(candidates).or_else(|| candidates.first().copied()) else {
@@ -242,7 +250,13 @@ impl TableDriver {
         } else {
             Vec::new()
         };
-        let stamped = StampedBlock { block, stamps_us: &stamps, partitions: &context.partitions, names: self.coordinator.partitions(), first_position: context.first_position };
+        let stamped = StampedBlock {
+            block,
+            stamps_us: &stamps,
+            partitions: &context.partitions,
+            names: self.coordinator.partitions(),
+            first_position: context.first_position,
+        };
         self.counts.bytes += block.input_bytes;
         self.counts.records += (block.rows + block.rejects.len()) as u64;
         self.counts.newest_event_us = self.counts.newest_event_us.max(block.event_time_us.iter().copied().max());
@@ -265,9 +279,15 @@ impl TableDriver {
             for reject in &ingested.rejects {
                 let row = reject.row as usize;
                 let line = block.line.get(row).copied().unwrap_or(0);
-                let place = Place { block, context, line, partition: Some(stamped.partition(row)), names: stamped.names };
+                let place =
+                    Place { block, context, line, partition: Some(stamped.partition(row)), names: stamped.names };
                 let reason = crate::record::RejectReason::Value;
-                rejects.push(place.reject(Some(view.index as u32), reason, reject.detail.clone(), block.span.get(row).copied()));
+                rejects.push(place.reject(
+                    Some(view.index as u32),
+                    reason,
+                    reject.detail.clone(),
+                    block.span.get(row).copied(),
+                ));
             }
             view.send(ingested, shared, side);
         }
@@ -308,7 +328,13 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    fn reject(&self, view: Option<u32>, reason: crate::record::RejectReason, detail: String, span: Option<(u32, u32)>) -> Reject {
+    fn reject(
+        &self,
+        view: Option<u32>,
+        reason: crate::record::RejectReason,
+        detail: String,
+        span: Option<(u32, u32)>,
+    ) -> Reject {
         let raw = span.and_then(|(start, end)| self.block.bytes.get(start as usize..end as usize)).unwrap_or_default();
         Reject {
             view,
@@ -333,6 +359,9 @@ impl View {
         self.counts.contributions.on_time += ingested.counts.on_time;
         self.counts.contributions.late += ingested.counts.late;
         self.counts.contributions.too_late += ingested.counts.too_late;
+        if !ingested.lags_us.is_empty() {
+            side.send(Side::Lags(self.index as u32, ingested.lags_us));
+        }
         if !ingested.too_late.is_empty() {
             side.send(Side::TooLate(self.index as u32, ingested.too_late));
         }
@@ -362,6 +391,9 @@ fn absorb(core: &mut WindowCore<Table>, contributions: &Contributions) {
             Some(stamp) => core.late(stamp, run.slice),
         };
         table.insert(&contributions.rows, selected);
+    }
+    for (slice, table) in &contributions.combined {
+        core.on_time(*slice).merge(table);
     }
 }
 
@@ -432,10 +464,13 @@ impl Writer {
     fn try_write(&mut self, shared: &Shared) -> Result<()> {
         for side in std::mem::take(&mut *self.side.borrow_mut()) {
             match side {
+                Side::Lags(view, lags) => self.output.lags(view as usize, &lags),
                 Side::TooLate(view, rows) => self.output.too_late(view as usize, rows)?,
                 Side::Rejects(table, rejects) => self.output.rejects(table as usize, rejects)?,
                 Side::View(view, counts) => self.views.get_mut(view as usize).into_iter().for_each(|v| v.add(&counts)),
-                Side::Table(table, counts) => self.tables.get_mut(table as usize).into_iter().for_each(|t| t.add(&counts)),
+                Side::Table(table, counts) => {
+                    self.tables.get_mut(table as usize).into_iter().for_each(|t| t.add(&counts))
+                }
             }
         }
         for (view, gathered) in self.gathered.iter().enumerate() {
@@ -449,7 +484,7 @@ impl Writer {
                 }
             }
             if let (Some(upto), Some(advanced)) = (upto, self.advanced.get_mut(view)) {
-                let watermark = upto.0.div_euclid(2);
+                let (watermark, _) = upto.time();
                 if watermark > *advanced {
                     *advanced = watermark;
                     self.output.advance(view, watermark)?;
@@ -483,7 +518,11 @@ fn sound(step: Vec<Published>) -> Result<Vec<Change>> {
             }
             let failed = Error::output(error.into_string()).at(place);
             let sum = failed.message().ends_with("does not fit BIGINT");
-            return Err(if sum { failed.with_hint("a sum of CAST(x AS DECIMAL(38,0)) or of DOUBLE holds more") } else { failed });
+            return Err(if sum {
+                failed.with_hint("a sum of CAST(x AS DECIMAL(38,0)) or of DOUBLE holds more")
+            } else {
+                failed
+            });
         }
         changes.push(published.change);
     }
@@ -572,10 +611,10 @@ pub fn work(
                 match table.read(&options.progress) {
                     Ok(Some(summary)) => {
                         busy = true;
-                        if workers > 1 {
-                            if let Some(input) = &mut note_input {
-                                input.send(Note::Summary(table.index as u32, index as u32, summary.clone()));
-                            }
+                        if workers > 1
+                            && let Some(input) = &mut note_input
+                        {
+                            input.send(Note::Summary(table.index as u32, index as u32, summary.clone()));
                         }
                         table.coordinator.offer(summary, true);
                     }
@@ -584,10 +623,11 @@ pub fn work(
                 }
             }
         }
-        if !reading && note_input.is_some() {
-            if let Some(mut input) = note_input.take() {
-                input.send(Note::Done(index as u32));
-            }
+        if !reading
+            && note_input.is_some()
+            && let Some(mut input) = note_input.take()
+        {
+            input.send(Note::Done(index as u32));
         }
         if let Some(input) = &mut note_input {
             input.flush();

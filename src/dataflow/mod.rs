@@ -98,7 +98,8 @@ impl Shared {
     }
     /// Notes that a worker has panicked.
     fn panicked(&self, worker: usize, panic: &(dyn Any + Send)) {
-        let message = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        let message =
+            panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
         let message = message.unwrap_or("no message");
         let error = Error::output(format!("worker {worker} panicked: {message}"));
         self.fail(error.with_hint("this is a bug in the program, not in the input or the query; please report it"));

@@ -4,10 +4,10 @@
 //! What they emit does not depend on how their input was batched; the order within a batch of updates does, and is
 //! settled where changes are gathered.
 
+use crate::engine::ResultRow;
 use crate::sink::{Change, Op};
 use crate::time::Instant;
 use crate::types::Value;
-use crate::engine::ResultRow;
 use crate::window::core::{SliceTable, WindowCore};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -60,10 +60,10 @@ impl Owed {
     fn settle(&mut self, next: Option<Instant>, ended: bool) {
         match next {
             Some(next) if !ended => {
-                if let Some(held) = &mut self.0 {
-                    if *held.time() < next {
-                        held.downgrade(&next);
-                    }
+                if let Some(held) = &mut self.0
+                    && *held.time() < next
+                {
+                    held.downgrade(&next);
                 }
             }
             _ => self.0 = None,
@@ -165,7 +165,10 @@ fn changes_of(instant: Instant, updates: Vec<(ResultRow, isize)>, revisions: &mu
             Err(error) => (Box::default(), Some(error)),
         };
         let (window_us, group, late_count) = (row.window_us, row.group, row.late_count);
-        Published { change: Change { op, watermark_us, closing, revision, late_count, window_us, group, values }, error }
+        Published {
+            change: Change { op, watermark_us, closing, revision, late_count, window_us, group, values },
+            error,
+        }
     };
     if closing || updates.iter().all(|(row, diff)| row.window_us.is_none() && *diff == 1) {
         out.extend(updates.into_iter().filter(|(_, diff)| *diff > 0).map(|(row, _)| change(Op::Insert, 0, row)));
@@ -208,31 +211,35 @@ pub fn changelog<'scope>(
     horizon_us: Option<i64>,
     cutoff: Cutoff,
 ) -> Stream<'scope, Instant, Vec<Published>> {
-    stream.unary_frontier::<CapacityContainerBuilder<Vec<_>>, _, _, _>(Pipeline, "Changelog", move |_capability, _info| {
-        let mut owed = Owed(None);
-        let mut waiting: BTreeMap<Instant, Vec<(ResultRow, isize)>> = BTreeMap::new();
-        let mut revisions = Revisions::default();
-        move |(input, frontier), output| {
-            input.for_each(|capability, data| {
-                owed.take(&capability);
-                for (row, at, diff) in data.drain(..) {
-                    waiting.entry(at).or_default().push((row, diff));
+    stream.unary_frontier::<CapacityContainerBuilder<Vec<_>>, _, _, _>(
+        Pipeline,
+        "Changelog",
+        move |_capability, _info| {
+            let mut owed = Owed(None);
+            let mut waiting: BTreeMap<Instant, Vec<(ResultRow, isize)>> = BTreeMap::new();
+            let mut revisions = Revisions::default();
+            move |(input, frontier), output| {
+                input.for_each(|capability, data| {
+                    owed.take(&capability);
+                    for (row, at, diff) in data.drain(..) {
+                        waiting.entry(at).or_default().push((row, diff));
+                    }
+                });
+                let upto = cutoff.upto(frontier);
+                if let Some(capability) = owed.0.as_ref().filter(|c| *c.time() < upto) {
+                    let mut session = output.session(capability);
+                    let mut changes = Vec::new();
+                    while let Some(entry) = waiting.first_entry().filter(|e| *e.key() < upto) {
+                        let (at, updates) = entry.remove_entry();
+                        changes_of(at, updates, &mut revisions, &mut changes);
+                        changes.drain(..).for_each(|change| session.give(change));
+                    }
                 }
-            });
-            let upto = cutoff.upto(frontier);
-            if let Some(capability) = owed.0.as_ref().filter(|c| *c.time() < upto) {
-                let mut session = output.session(capability);
-                let mut changes = Vec::new();
-                while let Some(entry) = waiting.first_entry().filter(|e| *e.key() < upto) {
-                    let (at, updates) = entry.remove_entry();
-                    changes_of(at, updates, &mut revisions, &mut changes);
-                    changes.drain(..).for_each(|change| session.give(change));
-                }
+                revisions.forget((upto.0.div_euclid(2)).saturating_sub(horizon_us.unwrap_or(0)).saturating_sub(1));
+                owed.settle(waiting.keys().next().copied(), frontier.is_empty());
             }
-            revisions.forget((upto.0.div_euclid(2)).saturating_sub(horizon_us.unwrap_or(0)).saturating_sub(1));
-            owed.settle(waiting.keys().next().copied(), frontier.is_empty());
-        }
-    })
+        },
+    )
 }
 
 /// Changes that are complete, in order, as the writer takes them.
@@ -251,26 +258,30 @@ pub fn gather<'scope>(stream: Stream<'scope, Instant, Vec<Published>>, cutoff: C
     let gathered = Rc::new(RefCell::new(Gathered::default()));
     let shared = Rc::clone(&gathered);
     let to_writer = Exchange::new(|_: &Published| 0);
-    stream.unary_frontier::<CapacityContainerBuilder<Vec<()>>, _, _, _>(to_writer, "Gather", move |_capability, _info| {
-        let mut waiting: BTreeMap<Instant, Vec<Published>> = BTreeMap::new();
-        move |(input, frontier), _output| {
-            input.for_each(|_capability, data| {
-                for published in data.drain(..) {
-                    let (t, closing) = (published.change.watermark_us, published.change.closing);
-                    let at = if closing { Instant::closing(t) } else { Instant::of_stamp(t) };
-                    waiting.entry(at).or_default().push(published);
+    stream.unary_frontier::<CapacityContainerBuilder<Vec<()>>, _, _, _>(
+        to_writer,
+        "Gather",
+        move |_capability, _info| {
+            let mut waiting: BTreeMap<Instant, Vec<Published>> = BTreeMap::new();
+            move |(input, frontier), _output| {
+                input.for_each(|_capability, data| {
+                    for published in data.drain(..) {
+                        let (t, closing) = (published.change.watermark_us, published.change.closing);
+                        let at = if closing { Instant::closing(t) } else { Instant::of_stamp(t) };
+                        waiting.entry(at).or_default().push(published);
+                    }
+                });
+                let upto = cutoff.upto(frontier);
+                let mut gathered = shared.borrow_mut();
+                while let Some(entry) = waiting.first_entry().filter(|e| *e.key() < upto) {
+                    let mut step = entry.remove();
+                    step.sort_unstable_by(|a, b| a.change.compare(&b.change));
+                    gathered.steps.push(step);
                 }
-            });
-            let upto = cutoff.upto(frontier);
-            let mut gathered = shared.borrow_mut();
-            while let Some(entry) = waiting.first_entry().filter(|e| *e.key() < upto) {
-                let mut step = entry.remove();
-                step.sort_unstable_by(|a, b| a.change.compare(&b.change));
-                gathered.steps.push(step);
+                gathered.upto = Some(upto);
+                gathered.ended = frontier.is_empty();
             }
-            gathered.upto = Some(upto);
-            gathered.ended = frontier.is_empty();
-        }
-    });
+        },
+    );
     gathered
 }

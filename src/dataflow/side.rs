@@ -50,6 +50,8 @@ impl TableCounts {
 /// A message to worker 0.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Side {
+    /// Lags of late contributions of one block, µs.
+    Lags(u32, Vec<i64>),
     /// Dropped contributions of one block.
     TooLate(u32, Vec<TooLate>),
     /// Rejects of one block.

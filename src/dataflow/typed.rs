@@ -26,14 +26,14 @@
 //!         let (input, stream) = StampedInput::new(scope, Duration::from_secs(10));
 //!         let results = Windows::tumbling(minute)
 //!             .horizon(Duration::from_secs(180))
-//!             .aggregate(stream, |_: &(i64, &'static str)| (), |order| order.0, Count::default());
+//!             .aggregate(stream, |_: &(i64, u32)| (), |order| order.0, Count::default());
 //!         let changes = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
 //!         let seen = changes.clone();
 //!         results.inspect(move |(row, at, diff)| seen.borrow_mut().push((at.time().0, row.1.value, *diff)));
 //!         (input, changes)
 //!     });
 //!     for et in [10, 20, 40, 70, 80, 50, 25] {
-//!         orders.send((et * second, "order"), et * second);
+//!         orders.send((et * second, 7), et * second);
 //!     }
 //!     orders.close();
 //!     while worker.has_dataflows() {
@@ -49,7 +49,7 @@
 //! [`EVENT_TIME_MIN_US`]: crate::time::EVENT_TIME_MIN_US
 //! [`EVENT_TIME_MAX_US`]: crate::time::EVENT_TIME_MAX_US
 
-use super::operators::{Cutoff, windows};
+use super::operators::{Cutoff, forward, windows};
 use crate::aggregate::monoid::Aggregate;
 use crate::lateness::{Lateness, classify};
 use crate::plan::WindowPlan;
@@ -206,7 +206,7 @@ impl Windows {
             route_key(record).hash(&mut hasher);
             hasher.finish()
         });
-        windows(stream, by_key, core, Cutoff::default(), absorb, publish).as_collection()
+        windows(forward(stream), by_key, core, Cutoff::default(), absorb, publish).as_collection()
     }
 }
 

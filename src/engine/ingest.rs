@@ -6,7 +6,7 @@
 //!
 //! Invariant: every record of a block ends in exactly one class of the view's ledger.
 
-use crate::aggregate::table::{Rows, TableSpec};
+use crate::aggregate::table::{Rows, Table, TableSpec};
 use crate::aggregate::{AggregateFunc, AggregateSpec, RecordOrder, route};
 use crate::engine::ResultRow;
 use crate::expr::Expr;
@@ -43,6 +43,34 @@ pub struct Contributions {
     pub selected: Vec<u32>,
     /// The runs.
     pub runs: Vec<Run>,
+    /// Contributions already combined by slice and key, on time for every window of their slice.
+    pub combined: Vec<(i64, Table)>,
+}
+
+/// Whether rows are combined by key before they travel: only where that makes few rows of many.
+#[derive(Clone, Debug)]
+struct PreAggregation {
+    spec: Arc<TableSpec>,
+    pays: bool,
+    blocks: u32,
+}
+
+impl PreAggregation {
+    /// Rows a group must stand for to be worth combining.
+    const REDUCTION_MIN: usize = 4;
+    /// Every so many blocks it is tried again.
+    const PROBE_BLOCKS: u32 = 32;
+
+    fn new(spec: Arc<TableSpec>) -> Self {
+        PreAggregation { spec, pays: true, blocks: 0 }
+    }
+    fn wanted(&mut self) -> bool {
+        self.blocks = (self.blocks + 1) % Self::PROBE_BLOCKS;
+        self.pays || self.blocks == 0
+    }
+    fn learn(&mut self, rows: usize, groups: usize) {
+        self.pays = rows >= groups.saturating_mul(Self::REDUCTION_MIN);
+    }
 }
 
 /// A contribution that comes after its window's horizon.
@@ -123,6 +151,8 @@ pub struct Ingested {
     pub records: BTreeMap<u32, RecordCounts>,
     /// Contribution classes.
     pub counts: ContributionCounts,
+    /// Lags of late contributions, accepted or dropped, µs.
+    pub lags_us: Vec<i64>,
     /// Dropped contributions, by position and window end.
     pub too_late: Vec<TooLate>,
     /// Rejected by this view, ascending.
@@ -140,6 +170,7 @@ pub struct ViewIngest {
     drop_late: bool,
     names: Vec<String>,
     keep_too_late: bool,
+    pre_aggregation: Option<PreAggregation>,
 }
 
 #[derive(Clone, Debug)]
@@ -167,10 +198,10 @@ pub fn wanted_columns(program: &Program, table: usize) -> BTreeSet<usize> {
     for view in program.views.iter().filter(|v| v.table == table) {
         wanted.extend(used_columns(view));
     }
-    if let Some(plan) = program.tables.get(table) {
-        if plan.delay_us.is_none() {
-            plan.watermark.iter().for_each(|w| w.columns(&mut wanted));
-        }
+    if let Some(plan) = program.tables.get(table)
+        && plan.delay_us.is_none()
+    {
+        plan.watermark.iter().for_each(|w| w.columns(&mut wanted));
     }
     wanted
 }
@@ -235,6 +266,10 @@ impl ViewIngest {
             drop_late: table.late_records == LateRecords::Drop && table.event_time.is_some(),
             names: table.columns.iter().map(|c| c.name.clone()).collect(),
             keep_too_late: view.late.is_some(),
+            pre_aggregation: match &view.kind {
+                ViewKind::PassThrough(_) => None,
+                ViewKind::Windowed(plan) => Some(PreAggregation::new(table_spec(plan).0)),
+            },
         }
     }
 
@@ -251,7 +286,7 @@ impl ViewIngest {
     }
 
     /// Works out one block; keys are routed over `workers`.
-    pub fn process(&self, stamped: &StampedBlock<'_>, workers: usize) -> Ingested {
+    pub fn process(&mut self, stamped: &StampedBlock<'_>, workers: usize) -> Ingested {
         let block = stamped.block;
         let mut out = Ingested::default();
         let mut sieve = Sieve { rows: (0..block.rows as u32).collect(), rejected: BTreeMap::new() };
@@ -266,7 +301,10 @@ impl ViewIngest {
             Kind::PassThrough(exprs) => self.pass(stamped, exprs, &columns, sieve, &mut classes, &mut out),
             Kind::Windowed { assigner, plan, ordered } => {
                 let rows = window_rows(stamped, plan, *ordered, &columns, &mut sieve);
-                self.classify(stamped, assigner, &columns, rows, &sieve, workers, &mut classes, &mut out);
+                let runs = self.classify(stamped, assigner, &columns, &sieve, &mut classes, &mut out);
+                if !runs.is_empty() {
+                    dispatch(rows, runs, workers, self.pre_aggregation.as_mut(), &mut out);
+                }
                 finish_rejects(sieve, &mut classes, &mut out);
             }
         }
@@ -338,6 +376,7 @@ impl ViewIngest {
                 self.too_late(stamped, columns, at, r, None, stamp.saturating_sub(et), out);
                 continue;
             }
+            // One contribution, as a dropped row is one too.
             classes.count(row, |c| c.on_time += 1);
             out.counts.on_time += 1;
             let place = [i64::from(stamped.partition(r)), i64::try_from(stamped.position(r)).unwrap_or(i64::MAX)];
@@ -352,21 +391,18 @@ impl ViewIngest {
         finish_rejects(sieve, classes, out);
     }
 
-    /// Judges every row and hands the accepted ones to the workers that keep their keys.
-    #[expect(clippy::too_many_arguments, reason = "one step of `process`, split for length")]
+    /// Judges every row and sorts the accepted ones into runs.
     fn classify(
         &self,
         stamped: &StampedBlock<'_>,
         assigner: &Assigner,
         columns: &TakenColumns<'_>,
-        rows: Rows,
         sieve: &Sieve,
-        workers: usize,
         classes: &mut Classes<'_>,
         out: &mut Ingested,
-    ) {
-        let mut runs: BTreeMap<(i64, Option<i64>), Vec<u32>> = BTreeMap::new();
-        let mut current: Option<(i64, i64, (i64, i64), Vec<u32>)> = None;
+    ) -> Runs {
+        let mut runs = Runs::new();
+        let mut current: Option<Current> = None;
         for (at, &row) in columns.rows.iter().enumerate() {
             if !sieve.rejected.is_empty() && sieve.rejected.contains_key(&row) {
                 continue;
@@ -405,9 +441,7 @@ impl ViewIngest {
             merge_run(&mut runs, slice, list);
         }
         runs.retain(|_, list| !list.is_empty());
-        if !runs.is_empty() {
-            dispatch(rows, runs, workers, out);
-        }
+        runs
     }
 
     /// A record that is late for some window of its slice; says whether any window takes it.
@@ -427,7 +461,10 @@ impl ViewIngest {
             let window = assigner.bounds(k);
             match crate::lateness::classify(stamp, window.1, self.horizon_us) {
                 crate::lateness::Lateness::OnTime => accepted += 1,
-                crate::lateness::Lateness::Late => late += 1,
+                crate::lateness::Lateness::Late => {
+                    late += 1;
+                    out.lags_us.push(stamp.saturating_sub(window.1));
+                }
                 crate::lateness::Lateness::TooLate => {
                     dropped += 1;
                     self.too_late(stamped, columns, at, r, Some(window), stamp.saturating_sub(window.1), out);
@@ -456,6 +493,7 @@ impl ViewIngest {
         lag_us: i64,
         out: &mut Ingested,
     ) {
+        out.lags_us.push(lag_us);
         if !self.keep_too_late {
             return;
         }
@@ -482,7 +520,7 @@ fn window_count(assigner: &Assigner, slice: i64) -> u64 {
     (windows.end - windows.start) as u64
 }
 
-fn merge_run(runs: &mut BTreeMap<(i64, Option<i64>), Vec<u32>>, slice: i64, list: Vec<u32>) {
+fn merge_run(runs: &mut Runs, slice: i64, list: Vec<u32>) {
     // The list was taken out of `runs` when its slice became current, so nothing is overwritten.
     runs.insert((slice, None), list);
 }
@@ -536,19 +574,73 @@ fn window_rows(
     rows
 }
 
-/// Splits the runs by the worker that keeps each key.
-fn dispatch(rows: Rows, runs: BTreeMap<(i64, Option<i64>), Vec<u32>>, workers: usize, out: &mut Ingested) {
-    if workers <= 1 || rows.keys.is_empty() {
-        let (mut selected, mut list) = (Vec::new(), Vec::with_capacity(runs.len()));
-        for ((slice, late_stamp_us), rows) in runs {
-            list.push(Run { slice, late_stamp_us, start: selected.len() as u32, len: rows.len() as u32 });
-            selected.extend(rows);
-        }
-        out.contributions.push((0, Contributions { rows, selected, runs: list }));
+/// The slice of the last record: its index, the end of its first window, its bounds, its rows.
+type Current = (i64, i64, (i64, i64), Vec<u32>);
+
+/// Rows by slice and, if late for some window of it, stamp.
+type Runs = BTreeMap<(i64, Option<i64>), Vec<u32>>;
+
+/// Hands the runs to the workers that keep their keys.
+fn dispatch(rows: Rows, mut runs: Runs, workers: usize, pre: Option<&mut PreAggregation>, out: &mut Ingested) {
+    if workers <= 1 {
+        out.contributions.push((0, Contributions { combined: Vec::new(), ..lay_out(rows, runs) }));
         return;
     }
-    let routes = route(&rows.keys, rows.len, workers);
+    let mut combined: Vec<Vec<(i64, Table)>> = vec![Vec::new(); workers];
+    if let Some(pre) = pre
+        && pre.wanted()
+    {
+        combine(&rows, &mut runs, pre, &mut combined);
+    }
     let mut parts: Vec<(Vec<u32>, Vec<Run>)> = vec![Default::default(); workers];
+    if !runs.is_empty() {
+        let routes = if rows.keys.is_empty() { vec![0; rows.len] } else { route(&rows.keys, rows.len, workers) };
+        split(runs, &routes, &mut parts);
+    }
+    for (worker, ((selected, runs), combined)) in parts.into_iter().zip(combined).enumerate() {
+        if !runs.is_empty() || !combined.is_empty() {
+            let rows = take_rows(&rows, &selected);
+            let selected = (0..selected.len() as u32).collect();
+            out.contributions.push((worker, Contributions { rows, selected, runs, combined }));
+        }
+    }
+}
+
+/// All runs one after another.
+fn lay_out(rows: Rows, runs: Runs) -> Contributions {
+    let (mut selected, mut list) = (Vec::new(), Vec::with_capacity(runs.len()));
+    for ((slice, late_stamp_us), members) in runs {
+        list.push(Run { slice, late_stamp_us, start: selected.len() as u32, len: members.len() as u32 });
+        selected.extend(members);
+    }
+    Contributions { rows, selected, runs: list, combined: Vec::new() }
+}
+
+/// Combines the on-time runs by key, and deals the groups to their workers; takes them out of `runs`.
+fn combine(rows: &Rows, runs: &mut Runs, pre: &mut PreAggregation, combined: &mut [Vec<(i64, Table)>]) {
+    let (mut inserted, mut groups) = (0, 0);
+    runs.retain(|(slice, late), members| {
+        if late.is_some() {
+            return true;
+        }
+        let mut table = Table::new(Arc::clone(&pre.spec));
+        table.insert(rows, members);
+        inserted += members.len();
+        groups += table.len();
+        // Without keys everything goes to worker 0, as its rows would.
+        let parts = if rows.keys.is_empty() { vec![table] } else { table.split(combined.len()) };
+        for (list, part) in combined.iter_mut().zip(parts) {
+            if !part.is_empty() {
+                list.push((*slice, part));
+            }
+        }
+        false
+    });
+    pre.learn(inserted, groups);
+}
+
+/// Splits the runs by the worker that keeps each row's key.
+fn split(runs: Runs, routes: &[u32], parts: &mut [(Vec<u32>, Vec<Run>)]) {
     for ((slice, late_stamp_us), members) in runs {
         let starts: Vec<u32> = parts.iter().map(|(s, _)| s.len() as u32).collect();
         for row in members {
@@ -562,13 +654,6 @@ fn dispatch(rows: Rows, runs: BTreeMap<(i64, Option<i64>), Vec<u32>>, workers: u
             if len > 0 {
                 list.push(Run { slice, late_stamp_us, start, len });
             }
-        }
-    }
-    for (worker, (selected, runs)) in parts.into_iter().enumerate() {
-        if !runs.is_empty() {
-            let rows = take_rows(&rows, &selected);
-            let selected = (0..selected.len() as u32).collect();
-            out.contributions.push((worker, Contributions { rows, selected, runs }));
         }
     }
 }
@@ -590,7 +675,8 @@ struct TakenColumns<'a> {
     columns: Vec<std::borrow::Cow<'a, Column>>,
 }
 
-static NO_COLUMN: std::sync::LazyLock<Column> = std::sync::LazyLock::new(|| Column::new(crate::types::DataType::Boolean));
+static NO_COLUMN: std::sync::LazyLock<Column> =
+    std::sync::LazyLock::new(|| Column::new(crate::types::DataType::Boolean));
 
 impl<'a> TakenColumns<'a> {
     fn new(block: &'a DecodedBlock, used: &BTreeSet<usize>, rows: &[u32]) -> Self {

@@ -74,6 +74,8 @@ pub trait RunOutput {
     /// # Errors
     /// When what became final cannot be written.
     fn advance(&mut self, view: usize, watermark_us: i64) -> Result<()>;
+    /// Lags of late contributions of one block, accepted or dropped, µs. Blocks come in any order.
+    fn lags(&mut self, _view: usize, _lags_us: &[i64]) {}
     /// Dropped contributions of one block, ordered by (position, window end).
     ///
     /// # Errors

@@ -68,28 +68,31 @@ impl Publisher {
                 errors.entry(*row).or_insert_with(|| message.clone());
             }
         }
-        let mut eval = |expr: &Expr| {
+        let eval = |expr: &Expr, errors: &mut BTreeMap<u32, String>| {
             let result = evaluate_lenient(expr, &input, len);
             for (row, message) in result.errors {
                 errors.entry(row).or_insert(message);
             }
             result.column
         };
-        let keep = self.having.as_ref().map(&mut eval);
-        let select: Vec<_> = self.select.iter().map(&mut eval).collect();
+        let keep = self.having.as_ref().map(|having| eval(having, &mut errors));
+        // The select list can fail only for rows that `HAVING` lets pass.
+        let mut select_errors = BTreeMap::new();
+        let select: Vec<_> = self.select.iter().map(|expr| eval(expr, &mut select_errors)).collect();
         let passes = |row: usize| match &keep {
             None => true,
             Some(column) => {
-                matches!(&column.data, ColumnData::Boolean(v) if v.get(row).copied().unwrap_or(false)) && !column.is_null(row)
+                matches!(&column.data, ColumnData::Boolean(v) if v.get(row).copied().unwrap_or(false))
+                    && !column.is_null(row)
             }
         };
         let row = |row: usize| {
-            let error = errors.get(&(row as u32));
-            (error.is_some() || passes(row)).then(|| ResultRow {
+            let fatal = errors.get(&(row as u32));
+            (fatal.is_some() || passes(row)).then(|| ResultRow {
                 window_us: Some(window_us),
                 group: lowered.keys.iter().take(self.groups).map(|c| c.value(row)).collect(),
                 late_count: 0,
-                values: match error {
+                values: match fatal.or_else(|| select_errors.get(&(row as u32))) {
                     Some(message) => Err(message.as_str().into()),
                     None => Ok(select.iter().map(|c| c.value(row)).collect()),
                 },

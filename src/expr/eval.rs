@@ -25,7 +25,7 @@
 //! `interval × double` is the product rounded half to even to microseconds, `interval / double` the same quotient,
 //! `interval / bigint` truncates toward zero.
 //!
-//! What single functions do with odd arguments stands at [`Func`](super::Func), what casts do at [`super::convert`].
+//! What single functions do with odd arguments stands at [`Func`], what casts do at [`super::convert`].
 //!
 //! [`evaluate_lenient`] differs in one point: `/` and `%` by zero, of any type, are NULL.
 //!

@@ -118,7 +118,7 @@ pub struct ViewSummary {
     pub windows: WindowCounts,
     /// Most (key, window) pairs published and still correctable at once, at watermark instants.
     pub state_pairs_max: u64,
-    /// Lags of late contributions, accepted or not.
+    /// Lags of late contributions, accepted or dropped.
     pub late_lag: LagSummary,
 }
 
@@ -220,7 +220,7 @@ impl Lags {
 /// Quantiles of lags, in microseconds; `null` if there was none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LagSummary {
-    /// Late contributions.
+    /// Contributions.
     pub count: u64,
     /// Median.
     pub p50_us: Option<u64>,

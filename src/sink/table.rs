@@ -1,7 +1,7 @@
 //! The aligned table for people: rows as they come, numbers to the right, plain text without frames or colour.
 //!
 //! A changelog has no end that one could wait for, so column widths settle with the first step and only ever grow. Rows
-//! wait for the end of their step, at most [`WAITING_ROWS_MAX`] of them. Cost: one string a cell.
+//! wait for the end of their step, at most `WAITING_ROWS_MAX` of them. Cost: one string a cell.
 
 use super::Flow;
 use super::rows::{Columns, RowWriter};

@@ -6,8 +6,8 @@
 //! order (stamps, line numbers, the arrival clock) is added later by [`crate::watermark::blocks`]. What a block holds
 //! depends on the bytes alone, never on who decodes it.
 
-pub mod trace;
 pub mod generator;
+pub mod trace;
 
 mod csv;
 mod decode;

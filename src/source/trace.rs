@@ -47,8 +47,13 @@ struct LaneBuilder {
 
 impl LaneBuilder {
     fn new(lane: u32, block_rows: usize, table: &TablePlan) -> Self {
-        let mut builder =
-            LaneBuilder { lane, ended: false, blocks: Vec::new(), current: DecodedBlock::default(), block_rows: block_rows.max(1) };
+        let mut builder = LaneBuilder {
+            lane,
+            ended: false,
+            blocks: Vec::new(),
+            current: DecodedBlock::default(),
+            block_rows: block_rows.max(1),
+        };
         builder.current = builder.fresh(table);
         builder
     }
@@ -88,14 +93,24 @@ impl LaneBuilder {
             Some(RejectReason::ArrivalTime)
         } else {
             match (event, arrived, table.max_future_us) {
-                (Some(event), Some(arrived), Some(max)) if event > arrived.saturating_add(max) => Some(RejectReason::Future),
+                (Some(event), Some(arrived), Some(max)) if event > arrived.saturating_add(max) => {
+                    Some(RejectReason::Future)
+                }
                 _ => None,
             }
         };
         if let Some(reason) = reason {
             let detail = reason.name().to_owned();
             let rows_before = block.rows as u32;
-            block.rejects.push(RejectedRecord { line, reason, detail, span: (0, 0), arrived_us: arrived, partition: None, rows_before });
+            block.rejects.push(RejectedRecord {
+                line,
+                reason,
+                detail,
+                span: (0, 0),
+                arrived_us: arrived,
+                partition: None,
+                rows_before,
+            });
         } else {
             block.rows += 1;
             block.line.push(line);
@@ -116,8 +131,15 @@ impl LaneBuilder {
 impl TraceSource {
     /// Cuts the trace into blocks of `block_rows` records a lane. If not `bounded`, reading stops after the last item
     /// without an end of input.
-    pub fn new(table: &TablePlan, partitions: &[String], items: &[TraceItem], bounded: bool, block_rows: usize) -> Self {
-        let mut lanes: Vec<LaneBuilder> = (0..partitions.len()).map(|l| LaneBuilder::new(l as u32, block_rows, table)).collect();
+    pub fn new(
+        table: &TablePlan,
+        partitions: &[String],
+        items: &[TraceItem],
+        bounded: bool,
+        block_rows: usize,
+    ) -> Self {
+        let mut lanes: Vec<LaneBuilder> =
+            (0..partitions.len()).map(|l| LaneBuilder::new(l as u32, block_rows, table)).collect();
         let mut clock: Option<i64> = None;
         for item in items {
             match item {
@@ -146,7 +168,10 @@ impl TraceSource {
             lane.close(clock, bounded, table);
         }
         let info = |name: &String| LaneInfo { name: name.clone(), files: Vec::new(), bytes: None, splittable: true };
-        TraceSource { lanes: partitions.iter().map(info).collect(), blocks: lanes.into_iter().map(|l| l.blocks).collect() }
+        TraceSource {
+            lanes: partitions.iter().map(info).collect(),
+            blocks: lanes.into_iter().map(|l| l.blocks).collect(),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A program is a list of statements: `CREATE TABLE … WATERMARK FOR … WITH (…)`, `CREATE MATERIALIZED VIEW … WITH (…) AS
 //! SELECT …`, `CREATE SINK … FROM … WITH (…)`, and bare `SELECT`s, whose changelogs go to standard output. The parser is
-//! `sqlparser`; what SQL lacks is read by hand ([`statement`]). Binding turns names into column indices and checks every
+//! `sqlparser`; what SQL lacks is read by hand (`statement`). Binding turns names into column indices and checks every
 //! setting, so that a [`Program`] can be run as it stands. Nothing is read or written here.
 //!
 //! Names: an unquoted name matches in any case, and the spelling of its declaration is kept; a quoted name matches to the
@@ -14,7 +14,7 @@
 //! an alias), and so does HAVING take aliases.
 //!
 //! Invariant: every error names the place, and errors of settings name the setting. Cost: linear in the text, but for
-//! [`bind`]'s comparison with the groups.
+//! `bind`'s comparison with the groups.
 
 mod aggregates;
 mod bind;

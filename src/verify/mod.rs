@@ -14,7 +14,11 @@
 pub mod big;
 mod calls;
 mod cast;
+pub mod check;
+pub mod collect;
+pub mod compare;
 pub mod fold;
+pub mod read;
 pub mod row;
 mod texts;
 mod times;
@@ -75,7 +79,7 @@ pub struct ExpectedLate {
 pub struct Expected {
     /// The changelog, in its documented order.
     pub changes: Vec<Change>,
-    /// The ledger; partitions without a record have no entry, records without a known partition count in total only.
+    /// The ledger; partitions without a record have no entry, records whose partition could not be read count under "".
     pub ledger: Ledger,
     /// The late output, in its documented order.
     pub late: Vec<ExpectedLate>,
@@ -114,6 +118,19 @@ pub fn merge_by_arrival(partitions: Vec<Vec<TraceRow>>) -> Vec<TraceRow> {
         let Some((_, order)) = next else { return out };
         out.extend(queues.get_mut(order).and_then(|(_, rows)| rows.next()));
     }
+}
+
+/// Names of the partitions in their order: those known from the start, then the others as the trace names them. One of
+/// which only rejects name has a place, but holds nothing back.
+pub fn partition_order(known: &[String], rows: &[TraceRow]) -> Vec<String> {
+    let mut names = known.to_vec();
+    let mut met: BTreeSet<&String> = known.iter().collect();
+    for name in rows.iter().filter_map(|row| row.partition.as_ref()) {
+        if met.insert(name) {
+            names.push(name.clone());
+        }
+    }
+    names
 }
 
 /// What becomes of a record before lateness is looked at.
@@ -258,7 +275,7 @@ pub fn oracle_changelog(
     ledger.contributions = outcome.contributions;
     let mut late: Vec<ExpectedLate> = outcome.dropped.iter().filter_map(|d| late_row(d, &records, &places)).collect();
     late.sort_by_key(|l| (l.partition, l.position, l.window_us.map(|(start, end)| (end, start))));
-    Ok(Expected { changes: outcome.changes, ledger, late, rejects, partitions: trace.stamper.partitions() })
+    Ok(Expected { changes: outcome.changes, ledger, late, rejects, partitions: trace.names })
 }
 
 fn late_row(d: &oracle::Dropped, records: &[OracleRecord<Input>], places: &[usize]) -> Option<ExpectedLate> {
@@ -279,9 +296,7 @@ fn count(ledger: &mut Ledger, record: &TraceRow, class: impl Fn(&mut RecordCount
     let mut one = RecordCounts { read: 1, ..RecordCounts::default() };
     class(&mut one);
     ledger.records.add(&one);
-    if let Some(name) = &record.partition {
-        ledger.partitions.entry(name.clone()).or_default().add(&one);
-    }
+    ledger.partitions.entry(record.partition.clone().unwrap_or_default()).or_default().add(&one);
 }
 
 fn class_of(counts: &mut RecordCounts, class: RecordClass) -> &mut u64 {
@@ -313,7 +328,7 @@ fn windowed(
     oracle::evaluate(&settings, records, |key, bounds, members| result_row(plan, key, bounds, members))
 }
 
-/// Every record passes at its stamp, but for those that `late_records = 'drop'` drops.
+/// Every record passes at its stamp, but for those that `late_records = 'drop'` drops. Either is one contribution.
 fn pass_through(table: &TablePlan, records: &[OracleRecord<Input>]) -> oracle::Outcome {
     let mut out = oracle::Outcome {
         changes: Vec::new(),
@@ -333,6 +348,7 @@ fn pass_through(table: &TablePlan, records: &[OracleRecord<Input>]) -> oracle::O
             out.classes.push(RecordClass::TooLate);
         } else {
             out.classes.push(RecordClass::OnTime);
+            out.contributions.on_time += 1;
             let place = |n: u64| Value::BigInt(i64::try_from(n).unwrap_or(i64::MAX));
             out.changes.push(Change {
                 op: Op::Insert,
@@ -353,6 +369,9 @@ fn pass_through(table: &TablePlan, records: &[OracleRecord<Input>]) -> oracle::O
 /// The trace being read: stamps, and the ends of files.
 struct Trace {
     stamper: SequentialStamper,
+    /// The partitions in their order, and the place of each.
+    names: Vec<String>,
+    orders: std::collections::BTreeMap<String, u32>,
     /// Where each file has its last record, by index; none when a column names the partitions.
     last: std::collections::BTreeMap<usize, String>,
 }
@@ -378,7 +397,9 @@ impl Trace {
                 }
             }
         }
-        Trace { stamper, last }
+        let names = partition_order(partitions, rows);
+        let orders = (0..).zip(&names).map(|(order, name)| (name.clone(), order)).collect();
+        Trace { stamper, names, orders, last }
     }
 
     /// Reads the next record; answers its place and stamp, unless it is a reject.
@@ -386,7 +407,7 @@ impl Trace {
         let stamped = match (&record.reject, &record.partition) {
             (None, Some(name)) => {
                 let stamp_us = self.stamper.record(name, record.watermark_us, record.arrived_us);
-                let partition = self.stamper.partition(name).and_then(|p| u32::try_from(p).ok()).unwrap_or(u32::MAX);
+                let partition = self.orders.get(name).copied().unwrap_or(u32::MAX);
                 let event_time_us = record.event_time_us.unwrap_or(0);
                 Some((RecordOrder { event_time_us, partition, position: record.position }, stamp_us))
             }

@@ -42,7 +42,15 @@ impl Changes<Sets> for Log {
             self.0.push((instant, window, *key, set.iter().copied().collect(), 0, 1));
         }
     }
-    fn corrected(&mut self, instant: Instant, window: (i64, i64), before: &Sets, after: &Sets, late_before: &Sets, late_after: &Sets) {
+    fn corrected(
+        &mut self,
+        instant: Instant,
+        window: (i64, i64),
+        before: &Sets,
+        after: &Sets,
+        late_before: &Sets,
+        late_after: &Sets,
+    ) {
         for (table, late, diff) in [(before, late_before, -1), (after, late_after, 1)] {
             for (key, set) in &table.0 {
                 let late = late.0.get(key).map_or(0, BTreeSet::len);
@@ -78,7 +86,8 @@ fn expected(assigner: &Assigner, horizon: Option<i64>, records: &[Record]) -> Ve
                 .collect();
             let mut old: Option<(Vec<usize>, usize)> = None;
             for at in instants {
-                let by_now: Vec<_> = accepted.iter().filter(|(_, r)| r.stamp < end || Instant::of_stamp(r.stamp) <= at).collect();
+                let by_now: Vec<_> =
+                    accepted.iter().filter(|(_, r)| r.stamp < end || Instant::of_stamp(r.stamp) <= at).collect();
                 let new: Vec<usize> = by_now.iter().map(|(i, _)| *i).collect();
                 let late = by_now.iter().filter(|(_, r)| r.stamp >= end).count();
                 if let Some((old, old_late)) = old.take() {
@@ -109,7 +118,8 @@ fn run(assigner: Assigner, horizon: Option<i64>, records: &[Record], advance: &[
         if !assigner.windows_of_slice(slice).any(takes) {
             continue;
         }
-        let table = if record.stamp < assigner.first_end(slice) { core.on_time(slice) } else { core.late(record.stamp, slice) };
+        let table =
+            if record.stamp < assigner.first_end(slice) { core.on_time(slice) } else { core.late(record.stamp, slice) };
         table.0.entry(record.key).or_default().insert(i);
     }
     core.advance(Instant(i64::MAX), &mut log);
@@ -146,10 +156,7 @@ fn late_rows_of_two_slices_make_one_correction() {
     let (found, _) = run(assigner, Some(100), &records, &[]);
     let of_window: Vec<_> = found.iter().filter(|r| r.1 == (0, 10)).map(|r| (r.0, r.3.clone(), r.4, r.5)).collect();
     let at = Instant::of_stamp(12);
-    assert_eq!(
-        of_window,
-        [(Instant::closing(10), vec![0], 0, 1), (at, vec![0], 0, -1), (at, vec![0, 1, 2], 2, 1)]
-    );
+    assert_eq!(of_window, [(Instant::closing(10), vec![0], 0, 1), (at, vec![0], 0, -1), (at, vec![0, 1, 2], 2, 1)]);
 }
 
 #[test]

@@ -64,14 +64,16 @@ impl Case {
     }
 }
 
+/// A dropped contribution: item, window, lag.
+pub type Dropped = (usize, Option<(i64, i64)>, i64);
+
 /// The expected results. Rows of `changelog` and `metrics` have the group `[key]` and the values `[count, sum, min, max]`.
 #[derive(Clone, Debug)]
 pub struct Expect {
     pub changelog: Vec<Change>,
     /// As the last change of each row; `op`, `watermark_us` and `closing` mean nothing.
     pub metrics: Vec<Change>,
-    /// Item, window, lag.
-    pub dropped: Vec<(usize, Option<(i64, i64)>, i64)>,
+    pub dropped: Vec<Dropped>,
     pub rejected: Vec<(usize, RejectReason)>,
     pub filtered: usize,
 }
@@ -81,7 +83,7 @@ pub struct Expect {
 pub struct Actual {
     pub changelog: Vec<Change>,
     pub metrics: Vec<Change>,
-    pub dropped: Vec<(usize, Option<(i64, i64)>, i64)>,
+    pub dropped: Vec<Dropped>,
     pub rejected: Vec<(usize, RejectReason)>,
     pub filtered: usize,
 }
@@ -235,7 +237,7 @@ fn table_line(c: &Change) -> String {
 /// Compares a run with what the case expects; the text says what differs first.
 pub fn compare(case: &Case, actual: &Actual) -> Result<(), String> {
     let lines = |changes: &[Change], f: fn(&Change) -> String| changes.iter().map(f).collect::<Vec<_>>();
-    let debug = |rows: &[(usize, Option<(i64, i64)>, i64)]| rows.iter().map(|r| format!("{r:?}")).collect::<Vec<_>>();
+    let debug = |rows: &[Dropped]| rows.iter().map(|r| format!("{r:?}")).collect::<Vec<_>>();
     let rejects = |rows: &[(usize, RejectReason)]| rows.iter().map(|r| format!("{r:?}")).collect::<Vec<_>>();
     let e = &case.expect;
     let tables = [

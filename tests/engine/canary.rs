@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const SEED: u64 = 20_260_301;
-const STREAMS: u64 = 60;
+const STREAMS: u64 = 32;
 
 /// Breaks a rule; says whether that rule plays a part in the program at all.
 type Mutation = fn(&mut Program) -> bool;

@@ -326,7 +326,9 @@ pub type Rows = BTreeMap<(Bounds, Key), (u64, Box<[Value]>)>;
 
 /// The results as of an instant, from nothing but the records that count by then.
 pub fn as_of(settings: &OracleSettings, plan: &WindowedPlan, records: &[OracleRecord<Input>], moment: Moment) -> Rows {
-    let mut members: BTreeMap<(Bounds, Key), Vec<(&OracleRecord<Input>, bool)>> = BTreeMap::new();
+    // With each record, whether it is late.
+    type Members<'a> = Vec<(&'a OracleRecord<Input>, bool)>;
+    let mut members: BTreeMap<(Bounds, Key), Members> = BTreeMap::new();
     let dropped = |r: &OracleRecord<Input>| {
         r.filtered || (settings.late_records == LateRecords::Drop && r.order.event_time_us < r.stamp_us)
     };
