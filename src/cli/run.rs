@@ -75,9 +75,7 @@ pub(super) fn run(args: &RunArgs) -> Result<u8> {
     let begun = now();
     let elapsed = Box::new(move || begun.elapsed().as_secs_f64());
     let (outputs, left) = Outputs::open(&program, &sources, &output_options, elapsed)?;
-    // The summary has quantiles of the lags of what was dropped, also if no file takes the rows.
-    let keep_too_late = args.summary.is_some();
-    let options = RunOptions { workers, stop, keep_too_late, ..RunOptions::default() };
+    let options = RunOptions { workers, stop, ..RunOptions::default() };
     let bytes = sources.iter().flat_map(|s| s.lanes()).map(|l| l.bytes).sum::<Option<u64>>();
     // Rows and a progress bar on one terminal would overwrite each other.
     let rows_on_terminal =

@@ -484,7 +484,9 @@ impl Writer {
                 }
             }
             if let (Some(upto), Some(advanced)) = (upto, self.advanced.get_mut(view)) {
-                let (watermark, _) = upto.time();
+                // Up to `t⁻`, the windows that close at `t` are still to come.
+                let (time, closing) = upto.time();
+                let watermark = if closing { time.saturating_sub(1) } else { time };
                 if watermark > *advanced {
                     *advanced = watermark;
                     self.output.advance(view, watermark)?;

@@ -4,13 +4,11 @@ use crate::harness::{Folder, balanced};
 use crate::{COUNTS, TWO, table, table_over, view};
 use serde_json::{Value, json};
 
+/// `k`, `n` and `s` of a result.
+type Row = (Value, Value, Value);
+
 /// Runs the counts over the bytes; gives (rejects as (place, reason), rows as (k, n, s)).
-fn counts(
-    name: &str,
-    bytes: impl AsRef<[u8]>,
-    options: &str,
-    more: &[&str],
-) -> (Vec<(String, String)>, Vec<(Value, Value, Value)>) {
+fn counts(name: &str, bytes: impl AsRef<[u8]>, options: &str, more: &[&str]) -> (Vec<(String, String)>, Vec<Row>) {
     let folder = Folder::with(name, bytes);
     let sql = table_over(&format!("path = '{name}'"), options) + COUNTS;
     let mut args = vec!["--rejects", "rejects.ndjson", "--summary", "summary.json"];

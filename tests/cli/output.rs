@@ -120,7 +120,7 @@ fn the_summary_balances() {
         (&view["name"], &view["windows"]["published"], &view["windows"]["corrections"]),
         (&json!("v"), &json!(3), &json!(1))
     );
-    assert_eq!(view["late_lag"]["count"], 1);
+    assert_eq!(view["late_lag"]["count"], 2);
     let source = &summary["sources"][0];
     assert_eq!((&source["watermark"], &source["newest_event"]), (&json!("infinity"), &json!("1970-01-01T00:01:00Z")));
     assert!(summary["physical"]["elapsed_s"].is_number() && summary["physical"]["memory_bytes_max"].is_number());
