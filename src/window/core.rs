@@ -42,7 +42,8 @@ pub trait Changes<T> {
     /// A window closes at `instant`: every key of `result` has its first result.
     fn closed(&mut self, instant: Instant, window_us: (i64, i64), result: &T);
     /// A closed window changes at `instant`: `before` and `after` hold the results of the keys of the late records
-    /// (`before` lacks those that had none), `late_before` and `late_after` all late records of the window so far.
+    /// (`before` lacks those that had none), `late_before` and `late_after` the late records of those keys
+    /// in the window so far.
     fn corrected(
         &mut self,
         instant: Instant,
@@ -184,12 +185,13 @@ impl<T: SliceTable> WindowCore<T> {
         }
         for (k, keys, old) in before {
             let new = self.results(k, &keys);
-            let late_before = self.late.remove(&k).unwrap_or_else(|| self.empty.empty());
+            let late = self.late.entry(k).or_insert_with(|| self.empty.empty());
+            let mut late_before = self.empty.empty();
+            late_before.merge_matching(late, &keys);
+            late.merge(&keys);
             let mut late_after = self.empty.empty();
-            late_after.merge(&late_before);
-            late_after.merge(&keys);
+            late_after.merge_matching(late, &keys);
             changes.corrected(at, self.assigner.bounds(k), &old, &new, &late_before, &late_after);
-            self.late.insert(k, late_after);
         }
     }
 

@@ -131,3 +131,31 @@ fn files_are_complete_when_the_pipe_is_closed() {
     }
     assert!(folder.read("beside.csv") == folder.read("whole.csv"), "the sink is whole");
 }
+
+/// One of two files breaks off halfway: what is published by then is final, for any number of workers.
+#[test]
+fn a_broken_file_closes_no_window_early() {
+    let folder = Folder::new();
+    let record = |i: i64| format!("{{\"at\":{i},\"pad\":\"{:x}\"}}\n", i.wrapping_mul(0x9E37_79B9_7F4A_7C15u64 as i64));
+    let text: String = (0..40_000).map(record).collect();
+    folder.write("in_b.ndjson", &text);
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    gzip.write_all(text.as_bytes()).unwrap();
+    let bytes = gzip.finish().unwrap();
+    folder.write("in_a.ndjson.gz", &bytes[..bytes.len() / 2]);
+    let sql = "CREATE TABLE t (at TIMESTAMP, WATERMARK FOR at AS at) WITH (path = 'in_*', format = 'json',
+        time_unit = 's', arrival_time = 'at');
+        SELECT window_start, window_end, count(*) AS n FROM TUMBLE(t, at, '10s') GROUP BY window_start";
+    for workers in ["1", "2", "3"] {
+        let ran = folder.run(&["run", "-e", sql, "-w", workers, "--block-bytes", "20000"]);
+        assert_eq!(ran.status, 1, "{}", ran.stderr);
+        let wrong: Vec<&str> = ran.stdout.lines().filter(|line| !line.contains("\"n\":20}")).collect();
+        assert!(
+            wrong.is_empty(),
+            "{} of {} rows with {workers} workers, as {}",
+            wrong.len(),
+            ran.stdout.lines().count(),
+            wrong[0]
+        );
+    }
+}

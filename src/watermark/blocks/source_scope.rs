@@ -282,7 +282,8 @@ impl SourceScope {
             while waiting.next_tick(self.tick_us).is_some_and(|next| next <= tick) {
                 self.take_segment(&mut waiting, number);
             }
-            let least_us = waiting.block.least_us.filter(|_| waiting.block.mine);
+            // Whoever owns the block: when reading stops, every worker must come to the same frontier.
+            let least_us = waiting.block.least_us;
             if let Some(next) = waiting.next_tick(self.tick_us) {
                 if let Some(least_us) = least_us.filter(|_| !waiting.held) {
                     waiting.held = true;
