@@ -447,7 +447,12 @@ struct Writer {
     advanced: Vec<i64>,
     /// The output failed: nothing more is given to it.
     broken: bool,
+    /// The output refused a reject: the first in the input of those that were read, and why.
+    refused: Option<(Option<RejectPlace>, Error)>,
 }
+
+/// Table, partition order and position.
+type RejectPlace = (u32, Option<u32>, u64);
 
 impl Writer {
     /// Hands on what has become complete. The first error is the run's; nothing is written after it.
@@ -461,12 +466,27 @@ impl Writer {
         }
     }
 
+    /// Ends the reading. By the time all workers have stopped, every earlier block of the lane has been heard of, so that
+    /// the run's error is the lane's first, whoever found another one sooner.
+    fn refuse(&mut self, place: Option<RejectPlace>, error: Error, shared: &Shared) {
+        shared.stop.store(true, Ordering::SeqCst);
+        if self.refused.as_ref().is_none_or(|(at, _)| place < *at) {
+            self.refused = Some((place, error));
+        }
+    }
+
     fn try_write(&mut self, shared: &Shared) -> Result<()> {
-        for side in std::mem::take(&mut *self.side.borrow_mut()) {
+        let sides = std::mem::take(&mut *self.side.borrow_mut());
+        for side in sides {
             match side {
                 Side::Lags(view, lags) => self.output.lags(view as usize, &lags),
                 Side::TooLate(view, rows) => self.output.too_late(view as usize, rows)?,
-                Side::Rejects(table, rejects) => self.output.rejects(table as usize, rejects)?,
+                Side::Rejects(table, rejects) => {
+                    let place = rejects.first().map(|r| (table, r.partition, r.position));
+                    if let Err(error) = self.output.rejects(table as usize, rejects) {
+                        self.refuse(place, error, shared);
+                    }
+                }
                 Side::View(view, counts) => self.views.get_mut(view as usize).into_iter().for_each(|v| v.add(&counts)),
                 Side::Table(table, counts) => {
                     self.tables.get_mut(table as usize).into_iter().for_each(|t| t.add(&counts))
@@ -597,6 +617,7 @@ pub fn work(
         tables: vec![TableCounts::default(); program.tables.len()],
         advanced: vec![BEFORE_ALL; program.views.len()],
         broken: false,
+        refused: None,
     });
 
     let limit = (options.in_flight.max(1) * workers) as u64;
@@ -738,6 +759,9 @@ fn finish(
     }
     if let Some(mut writer) = writer {
         writer.write(shared);
+        if let Some((_, error)) = writer.refused.take() {
+            shared.fail(error);
+        }
         if !shared.failed.load(Ordering::SeqCst) {
             let ending = ending(&writer, program, endings, complete);
             if let Err(error) = writer.output.finish(ending) {

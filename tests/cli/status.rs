@@ -220,3 +220,18 @@ fn outputs_that_cannot_be_written_fail() {
         }
     }
 }
+
+/// Whoever finds a reject first: the run names the first of the file.
+#[test]
+fn on_error_fail_names_the_first_reject() {
+    let text: String =
+        (1..=20_000).map(|i| if i % 3_000 == 0 { "bad\n".into() } else { format!("{{\"at\":{i}}}\n") }).collect();
+    let folder = Folder::with("in.ndjson", text);
+    let sql = "CREATE TABLE t (at TIMESTAMP, WATERMARK FOR at AS at) WITH (path = 'in.ndjson', on_error = 'fail');
+        SELECT window_start, count(*) AS n FROM TUMBLE(t, at, '10s') GROUP BY window_start";
+    for workers in ["1", "2", "4", "4", "4"] {
+        let ran = folder.run(&["run", "-e", sql, "-w", workers, "--block-bytes", "2000"]);
+        assert_eq!(ran.status, 1);
+        assert!(ran.stderr.contains("error: in.ndjson:3000: "), "{workers} workers: {}", ran.stderr);
+    }
+}
