@@ -12,6 +12,8 @@ pub enum ErrorKind {
     Input,
     /// A result could not be computed or written (exit status 1).
     Output,
+    /// A cluster could not form, or lost a process (exit status 4).
+    Cluster,
 }
 
 /// An error with its place, message, detail and hint.
@@ -47,6 +49,10 @@ impl Error {
     /// A result that cannot be computed or written.
     pub fn output(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Output, message)
+    }
+    /// A cluster that cannot form, or has lost a process.
+    pub fn cluster(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Cluster, message)
     }
     /// Says where: a file and line, or a position in the query.
     #[must_use]

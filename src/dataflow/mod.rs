@@ -2,28 +2,38 @@
 //!
 //! This is the only place that knows timely and differential. Per worker there are two dataflows:
 //!
-//! * **summaries**: every block a worker decodes is summed up in a few numbers, and the summary is broadcast. Every
-//!   worker thus works out the same stamps for the same records ([`crate::watermark::blocks`]).
+//! * **notes**: every block a worker decodes is summed up in a few numbers, and the summary is sent to all. Every
+//!   worker thus works out the same stamps for the same records ([`crate::watermark::blocks`]). The end of reading, reasons
+//!   to stop, and acknowledgements between processes go the same way.
 //! * **results**: one input per view takes contributions, its time being the frontier of the source. Contributions go by
 //!   key to the worker that keeps the key; the window operator's output is a differential collection of results; its
 //!   changes are gathered by worker 0 and given to the [`RunOutput`].
 //!
-//! Readers are bounded: at most two undecided blocks a lane and worker, and a fixed number of messages under way.
+//! Readers are bounded: at most two undecided blocks a lane and worker, a few blocks beyond the frontier unless the lane
+//! holds the frontier back, and a fixed number of messages and changes under way.
 
+pub mod deal;
 mod driver;
 mod instant;
+mod notes;
 pub mod operators;
 mod side;
+mod table;
 pub mod typed;
+mod view;
+mod writer;
 
 use crate::engine::output::RunOutput;
 use crate::error::{Error, Result};
 use crate::plan::Program;
 use crate::source::Source;
+use deal::Crew;
+use serde::{Deserialize, Serialize};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use timely::communication::AllocatorBuilder;
 use timely::worker::Worker;
 
 /// Settings of a run that results do not depend on.
@@ -39,6 +49,45 @@ pub struct RunOptions {
     pub in_flight: usize,
     /// Give too-late contributions to the output even if no file takes them.
     pub keep_too_late: bool,
+    /// Views whose changes every process also gathers for itself, for outputs that each process writes for its own keys.
+    pub partitioned: Vec<usize>,
+    /// Decides when which worker steps (tests).
+    pub schedule: Option<Arc<dyn Schedule>>,
+}
+
+/// What a worker may do in its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// Whether it may read input.
+    pub read: bool,
+}
+
+/// Lets workers take turns, so that a test can replay an interleaving.
+pub trait Schedule: std::fmt::Debug + Send + Sync {
+    /// Waits until it is the worker's turn; the turn before ends with this call.
+    fn turn(&self, worker: usize) -> Turn;
+    /// The worker takes no turn any more.
+    fn leave(&self, worker: usize);
+}
+
+/// Where the results of a run go, on one worker.
+#[derive(Default)]
+struct Outlets {
+    /// Takes everything; on worker 0.
+    all: Option<Box<dyn RunOutput + Send>>,
+    /// Takes the process's own changes of [`RunOptions::partitioned`]; on the first worker of a process.
+    own: Option<Box<dyn RunOutput + Send>>,
+}
+
+/// Why a process stops reading before the end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Stopped {
+    /// From outside.
+    Interrupted,
+    /// Nobody reads the results any more.
+    Closed,
+    /// With this error.
+    Failed(String),
 }
 
 impl Default for RunOptions {
@@ -49,6 +98,8 @@ impl Default for RunOptions {
             progress: Arc::new(Progress::default()),
             in_flight: 8,
             keep_too_late: false,
+            partitioned: Vec::new(),
+            schedule: None,
         }
     }
 }
@@ -80,7 +131,12 @@ impl Default for Progress {
 /// What the workers of a process share.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
+    process: usize,
     stop: Arc<AtomicBool>,
+    /// Why, if not from outside.
+    why: Mutex<Option<Stopped>>,
+    /// The other processes know that this one stops, or have said so themselves.
+    told: AtomicBool,
     /// The first error; ends the run.
     error: Mutex<Option<Error>>,
     failed: AtomicBool,
@@ -88,13 +144,38 @@ pub(crate) struct Shared {
     broken: AtomicBool,
     /// Messages sent and not yet absorbed.
     in_flight: AtomicU64,
+    /// Changes sent and not yet absorbed where they are gathered.
+    rows_under_way: AtomicU64,
+    /// Messages and changes of each process that were absorbed here and not yet acknowledged.
+    absorbed: Vec<(AtomicU64, AtomicU64)>,
+    /// Knows whether a peer was lost.
+    watch: Option<Arc<Watch>>,
+}
+
+/// Placeholder until the mesh is there.
+#[derive(Debug)]
+pub(crate) struct Watch;
+impl Watch {
+    fn is_lost(&self) -> bool {
+        false
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 impl Shared {
+    fn new(stop: &Arc<AtomicBool>, process: usize, processes: usize) -> Self {
+        let absorbed = (0..processes).map(|_| Default::default()).collect();
+        Shared { stop: Arc::clone(stop), process, absorbed, ..Shared::default() }
+    }
     pub(crate) fn fail(&self, error: Error) {
-        let mut slot = self.error.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        slot.get_or_insert(error);
+        lock(&self.error).get_or_insert(error);
         self.failed.store(true, Ordering::SeqCst);
+    }
+    fn failed(&self) -> bool {
+        self.failed.load(Ordering::SeqCst)
     }
     /// Notes that a worker has panicked.
     fn panicked(&self, worker: usize, panic: &(dyn Any + Send)) {
@@ -107,6 +188,47 @@ impl Shared {
     }
     pub(crate) fn stopping(&self) -> bool {
         self.stop.load(Ordering::Relaxed) || self.failed.load(Ordering::Relaxed)
+    }
+    /// Whether the dataflow cannot run out any more.
+    fn broken(&self) -> bool {
+        self.broken.load(Ordering::Relaxed) || self.watch.as_ref().is_some_and(|watch| watch.is_lost())
+    }
+    /// Ends the reading.
+    fn stop_for(&self, why: Stopped) {
+        lock(&self.why).get_or_insert(why);
+        self.stop.store(true, Ordering::SeqCst);
+    }
+    /// Why this process stops, if the others are still to be told.
+    fn stop_to_tell(&self) -> Option<Stopped> {
+        if !self.stopping() || self.told.swap(true, Ordering::SeqCst) {
+            return None;
+        }
+        let error = lock(&self.error).as_ref().map(|e| Stopped::Failed(e.to_string()));
+        Some(error.or_else(|| lock(&self.why).clone()).unwrap_or(Stopped::Interrupted))
+    }
+    /// Another process stops.
+    fn told_to_stop(&self, process: usize, why: Stopped) {
+        self.told.store(true, Ordering::SeqCst);
+        if let Stopped::Failed(message) = &why {
+            self.fail(Error::cluster(format!("process {process} failed: {message}")));
+        }
+        self.stop_for(why);
+    }
+    /// Messages and changes that process `from` waits for were absorbed.
+    fn absorbed(&self, from: u64, messages: u64, rows: u64) {
+        if from == self.process as u64 {
+            self.in_flight.fetch_sub(messages, Ordering::Relaxed);
+            self.rows_under_way.fetch_sub(rows, Ordering::Relaxed);
+        } else if let Some((m, r)) = self.absorbed.get(from as usize) {
+            m.fetch_add(messages, Ordering::Relaxed);
+            r.fetch_add(rows, Ordering::Relaxed);
+        }
+    }
+    /// What was absorbed of a process since it was told last.
+    fn absorbed_from(&self, process: usize) -> Option<(u64, u64)> {
+        let (messages, rows) = self.absorbed.get(process)?;
+        let counts = (messages.swap(0, Ordering::Relaxed), rows.swap(0, Ordering::Relaxed));
+        (counts != (0, 0)).then_some(counts)
     }
 }
 
@@ -131,23 +253,57 @@ pub fn run(
     options: &RunOptions,
     output: Box<dyn RunOutput + Send>,
 ) -> Result<bool> {
-    let shared = Arc::new(Shared { stop: Arc::clone(&options.stop), ..Shared::default() });
-    let config = if options.workers <= 1 { timely::Config::thread() } else { timely::Config::process(options.workers) };
-    let output = Arc::new(Mutex::new(Some(output)));
+    let threads = options.workers.max(1);
+    let config = if threads == 1 { timely::Config::thread() } else { timely::Config::process(threads) };
+    let (builders, others) = config
+        .communication
+        .try_build()
+        .map_err(|message| Error::output(format!("cannot start the workers: {message}")))?;
+    let shared = Shared::new(&options.stop, 0, 1);
+    let outlets = Outlets { all: Some(output), own: None };
+    execute(program, sources, options, Fabric { builders, others, shared, processes: 1 }, outlets)
+}
+
+/// What workers are made of.
+struct Fabric {
+    builders: Vec<AllocatorBuilder>,
+    others: Box<dyn Any + Send>,
+    shared: Shared,
+    processes: usize,
+}
+
+fn execute(
+    program: Arc<Program>,
+    sources: Vec<Arc<dyn Source>>,
+    options: &RunOptions,
+    fabric: Fabric,
+    outlets: Outlets,
+) -> Result<bool> {
+    let Fabric { builders, others, shared, processes } = fabric;
+    let threads = builders.len();
+    let shared = Arc::new(shared);
+    let outlets = Mutex::new(Some(outlets));
     let (worker_shared, worker_options) = (Arc::clone(&shared), options.clone());
-    let guards = timely::execute(config, move |worker| {
-        let output = if worker.index() == 0 {
-            output.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take()
-        } else {
-            None
+    let config = timely::WorkerConfig::default();
+    let guards = timely::execute::execute_from(builders, others, config, move |worker| {
+        let crew = Crew::of(worker.index(), processes, threads);
+        let outlets = if crew.thread == 0 { lock(&outlets).take() } else { None }.unwrap_or_default();
+        let work = driver::Work {
+            program: &program,
+            sources: &sources,
+            options: &worker_options,
+            shared: &worker_shared,
+            crew,
         };
-        let work = || driver::work(worker, &program, &sources, &worker_options, &worker_shared, output);
-        let ended = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let ended = catch_unwind(AssertUnwindSafe(|| work.run(worker, outlets))).unwrap_or_else(|panic| {
             worker_shared.panicked(worker.index(), &*panic);
             false
         });
-        if worker_shared.broken.load(Ordering::SeqCst) {
+        if worker_shared.broken() {
             drop_dataflows(worker);
+        }
+        if let Some(schedule) = &worker_options.schedule {
+            schedule.leave(crew.index());
         }
         ended
     })
@@ -159,6 +315,6 @@ pub fn run(
             Err(message) => shared.panicked(worker, &message),
         }
     }
-    let error = shared.error.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+    let error = lock(&shared.error).take();
     error.map_or(Ok(complete), Err)
 }

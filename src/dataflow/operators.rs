@@ -4,6 +4,8 @@
 //! What they emit does not depend on how their input was batched; the order within a batch of updates does, and is
 //! settled where changes are gathered.
 
+use super::Shared;
+use super::view::Batch;
 use crate::engine::ResultRow;
 use crate::sink::{Change, Op};
 use crate::time::Instant;
@@ -14,11 +16,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use timely::container::CapacityContainerBuilder;
+use timely::Container;
+use timely::container::{CapacityContainerBuilder, SizableContainer};
 use timely::dataflow::Stream;
-use timely::dataflow::channels::pact::{Exchange, ParallelizationContract, Pipeline};
+use timely::dataflow::channels::pact::{ExchangeCore, ParallelizationContract, Pipeline};
 use timely::dataflow::operators::Capability;
 use timely::dataflow::operators::generic::operator::Operator;
+use timely::progress::Timestamp;
 use timely::progress::frontier::MutableAntichain;
 
 /// Up to where changes are final when a run stops without an end of input. Unset: no bound.
@@ -76,17 +80,21 @@ impl Owed {
 /// An exchange keeps messages in buffers until it is told to flush. An operator tells it whenever it has run; an input
 /// only when its time advances, and then a frontier that stands still would hold back every message, and with them the
 /// readers, which wait for messages to be absorbed.
-pub fn forward<'scope, M: Clone + 'static>(stream: Stream<'scope, Instant, Vec<M>>) -> Stream<'scope, Instant, Vec<M>> {
-    stream.unary::<CapacityContainerBuilder<Vec<M>>, _, _, _>(Pipeline, "Forward", move |_capability, _info| {
+pub fn forward<'scope, T, C>(stream: Stream<'scope, T, C>) -> Stream<'scope, T, C>
+where
+    T: Timestamp,
+    C: Container + SizableContainer + Clone + 'static,
+{
+    stream.unary::<CapacityContainerBuilder<C>, _, _, _>(Pipeline, "Forward", move |_capability, _info| {
         move |input, output| input.for_each(|capability, data| output.session(&capability).give_container(data))
     })
 }
 
 /// Windows of one query: absorbs messages as they come, publishes when the frontier passes.
 ///
-/// `absorb` adds one message (sent at the instant given) to the core; `publish` advances the core and gives its updates.
-pub fn windows<'scope, M, T, R, P, A, F>(
-    stream: Stream<'scope, Instant, Vec<M>>,
+/// `absorb` adds a container of messages (sent at the instant given) to the core; `publish` advances the core and gives its updates.
+pub fn windows<'scope, C, T, R, P, A, F>(
+    stream: Stream<'scope, Instant, C>,
     pact: P,
     mut core: WindowCore<T>,
     cutoff: Cutoff,
@@ -94,11 +102,11 @@ pub fn windows<'scope, M, T, R, P, A, F>(
     mut publish: F,
 ) -> Stream<'scope, Instant, Vec<(R, Instant, isize)>>
 where
-    M: Clone + 'static,
+    C: Container + 'static,
     T: SliceTable + 'static,
     R: Clone + 'static,
-    P: ParallelizationContract<Instant, Vec<M>>,
-    A: FnMut(&mut WindowCore<T>, M, Instant) + 'static,
+    P: ParallelizationContract<Instant, C>,
+    A: FnMut(&mut WindowCore<T>, &mut C, Instant) + 'static,
     F: FnMut(&mut WindowCore<T>, Instant, &mut dyn FnMut((R, Instant, isize))) + 'static,
 {
     stream.unary_frontier::<CapacityContainerBuilder<Vec<_>>, _, _, _>(pact, "Windows", move |_capability, _info| {
@@ -107,9 +115,7 @@ where
             input.for_each(|capability, data| {
                 owed.take(&capability);
                 let at = capability.least().copied().unwrap_or(Instant(i64::MAX));
-                for message in data.drain(..) {
-                    absorb(&mut core, message, at);
-                }
+                absorb(&mut core, data, at);
             });
             let upto = cutoff.upto(frontier);
             if let Some(capability) = owed.0.as_ref().filter(|c| *c.time() < upto) {
@@ -126,6 +132,10 @@ where
 /// A change on its way to the writer, or why the run cannot go on.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Published {
+    /// The instant it belongs to.
+    pub at: Instant,
+    /// Process that waits for it to be absorbed.
+    pub from: u64,
     /// The change.
     pub change: Change,
     /// Set if its row cannot be published.
@@ -157,7 +167,13 @@ fn end_of(key: &Key) -> i64 {
 }
 
 /// The changes of one instant, from the updates of the collection of results.
-fn changes_of(instant: Instant, updates: Vec<(ResultRow, isize)>, revisions: &mut Revisions, out: &mut Vec<Published>) {
+fn changes_of(
+    instant: Instant,
+    updates: Vec<(ResultRow, isize)>,
+    revisions: &mut Revisions,
+    from: u64,
+    out: &mut Vec<Published>,
+) {
     let (watermark_us, closing) = instant.time();
     let change = |op, revision, row: ResultRow| {
         let (values, error) = match row.values {
@@ -166,6 +182,8 @@ fn changes_of(instant: Instant, updates: Vec<(ResultRow, isize)>, revisions: &mu
         };
         let (window_us, group, late_count) = (row.window_us, row.group, row.late_count);
         Published {
+            at: instant,
+            from,
             change: Change { op, watermark_us, closing, revision, late_count, window_us, group, values },
             error,
         }
@@ -206,12 +224,15 @@ fn changes_of(instant: Instant, updates: Vec<(ResultRow, isize)>, revisions: &mu
 }
 
 /// The changelog of a collection of results: what each instant's updates mean for each window and key.
-pub fn changelog<'scope>(
+pub(super) fn changelog<'scope>(
     stream: Stream<'scope, Instant, Vec<(ResultRow, Instant, isize)>>,
     horizon_us: Option<i64>,
     cutoff: Cutoff,
-) -> Stream<'scope, Instant, Vec<Published>> {
-    stream.unary_frontier::<CapacityContainerBuilder<Vec<_>>, _, _, _>(
+    copies: u64,
+    shared: &Arc<Shared>,
+) -> Stream<'scope, Instant, Batch<Published>> {
+    let shared = Arc::clone(shared);
+    stream.unary_frontier::<CapacityContainerBuilder<Batch<_>>, _, _, _>(
         Pipeline,
         "Changelog",
         move |_capability, _info| {
@@ -231,7 +252,8 @@ pub fn changelog<'scope>(
                     let mut changes = Vec::new();
                     while let Some(entry) = waiting.first_entry().filter(|e| *e.key() < upto) {
                         let (at, updates) = entry.remove_entry();
-                        changes_of(at, updates, &mut revisions, &mut changes);
+                        changes_of(at, updates, &mut revisions, shared.process as u64, &mut changes);
+                        shared.rows_under_way.fetch_add(changes.len() as u64 * copies, Ordering::Relaxed);
                         changes.drain(..).for_each(|change| session.give(change));
                     }
                 }
@@ -245,19 +267,26 @@ pub fn changelog<'scope>(
 /// Changes that are complete, in order, as the writer takes them.
 #[derive(Debug, Default)]
 pub struct Gathered {
-    /// One entry a watermark step: its changes, sorted.
-    pub steps: Vec<Vec<Published>>,
+    /// One entry a watermark step: its instant and its changes, sorted.
+    pub steps: Vec<(Instant, Vec<Published>)>,
     /// Everything before this instant is in `steps` or was before.
     pub upto: Option<Instant>,
     /// Whether nothing more will come.
     pub ended: bool,
 }
 
-/// Brings all changes to worker 0 and lays them down in the documented order.
-pub fn gather<'scope>(stream: Stream<'scope, Instant, Vec<Published>>, cutoff: Cutoff) -> Rc<RefCell<Gathered>> {
+/// Brings the changes of all workers of all processes to one of them (the changes of a process to its own, if each names
+/// its own) and lays them down in the documented order.
+pub(super) fn gather<'scope>(
+    stream: Stream<'scope, Instant, Batch<Published>>,
+    to: usize,
+    cutoff: Cutoff,
+    absorbed: Arc<Shared>,
+) -> Rc<RefCell<Gathered>> {
     let gathered = Rc::new(RefCell::new(Gathered::default()));
     let shared = Rc::clone(&gathered);
-    let to_writer = Exchange::new(|_: &Published| 0);
+    let to_writer =
+        ExchangeCore::<CapacityContainerBuilder<Batch<Published>>, _>::new_core(move |_: &Published| to as u64);
     stream.unary_frontier::<CapacityContainerBuilder<Vec<()>>, _, _, _>(
         to_writer,
         "Gather",
@@ -266,17 +295,16 @@ pub fn gather<'scope>(stream: Stream<'scope, Instant, Vec<Published>>, cutoff: C
             move |(input, frontier), _output| {
                 input.for_each(|_capability, data| {
                     for published in data.drain(..) {
-                        let (t, closing) = (published.change.watermark_us, published.change.closing);
-                        let at = if closing { Instant::closing(t) } else { Instant::of_stamp(t) };
-                        waiting.entry(at).or_default().push(published);
+                        absorbed.absorbed(published.from, 0, 1);
+                        waiting.entry(published.at).or_default().push(published);
                     }
                 });
                 let upto = cutoff.upto(frontier);
                 let mut gathered = shared.borrow_mut();
                 while let Some(entry) = waiting.first_entry().filter(|e| *e.key() < upto) {
-                    let mut step = entry.remove();
+                    let (at, mut step) = entry.remove_entry();
                     step.sort_unstable_by(|a, b| a.change.compare(&b.change));
-                    gathered.steps.push(step);
+                    gathered.steps.push((at, step));
                 }
                 gathered.upto = Some(upto);
                 gathered.ended = frontier.is_empty();

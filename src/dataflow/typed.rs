@@ -203,6 +203,9 @@ impl Windows {
             let table = if on_time { core.on_time(slice) } else { core.late(stamp, slice) };
             table.insert(key(&record), &record);
         };
+        let absorb = move |core: &mut WindowCore<_>, records: &mut Vec<D>, at: Instant| {
+            records.drain(..).for_each(|record| absorb(core, record, at));
+        };
         let publish = |core: &mut WindowCore<TypedTable<K, A>>, upto: Instant, give: &mut dyn FnMut(_)| {
             core.advance(upto, &mut Updates { give });
         };

@@ -40,6 +40,7 @@ struct Lane {
     position: u64,
     line: u64,
     ended: bool,
+    halted: bool,
 }
 
 #[derive(Debug)]
@@ -77,7 +78,7 @@ impl Coordinator {
                     LanePartitions::One(name) => Some(push_name(&mut names, name)),
                     LanePartitions::ByColumn => None,
                 };
-                Lane { partition, next: 0, early: BTreeMap::new(), position: 1, line: 1, ended: false }
+                Lane { partition, next: 0, early: BTreeMap::new(), position: 1, line: 1, ended: false, halted: false }
             })
             .collect();
         for name in declared {
@@ -198,15 +199,36 @@ impl Coordinator {
     /// end is furthest behind, by arrival clock or (partition scope) by watermark. One of which nothing is known yet
     /// comes first; ties: the lowest.
     pub fn furthest_behind(&self, lanes: &[usize]) -> Option<usize> {
-        let progress = |&number: &usize| {
-            let lane = self.lanes.get(number).filter(|lane| !lane.ended)?;
-            let reached_us = match &self.scope {
-                Scope::Partition(scope) => (lane.next > 0).then(|| scope.progress_us(lane.partition)),
-                Scope::Source(scope) => scope.clock_us(number),
-            };
-            Some((reached_us, number))
+        lanes.iter().filter_map(|&number| self.progress(number)).min().map(|(_, number)| number)
+    }
+
+    /// Nothing more will be read of a lane, though it may not have come to its end: nobody need wait for it.
+    pub fn halt(&mut self, lane: usize) {
+        self.lanes.get_mut(lane).into_iter().for_each(|lane| lane.halted = true);
+    }
+
+    /// Whether no lane that has not ended, of whatever worker, is further behind than this one.
+    pub fn is_behind_all(&self, lane: usize) -> bool {
+        let all = (0..self.lanes.len()).filter_map(|number| self.progress(number)).min();
+        all.is_none_or(|(_, number)| number == lane)
+    }
+
+    /// How far a lane that has not ended is known to have come (`None` first: nothing is known), and its number.
+    fn progress(&self, number: usize) -> Option<(Option<i64>, usize)> {
+        let lane = self.lanes.get(number).filter(|lane| !lane.ended && !lane.halted)?;
+        let reached_us = match &self.scope {
+            Scope::Partition(scope) => (lane.next > 0).then(|| scope.progress_us(lane.partition)),
+            Scope::Source(scope) => scope.clock_us(number),
         };
-        lanes.iter().filter_map(progress).min().map(|(_, number)| number)
+        Some((reached_us, number))
+    }
+
+    /// Partition scope: the watermark that a lane has reached. What was read of it waits for the frontier to come there.
+    pub fn reached(&self, lane: usize) -> Option<i64> {
+        match &self.scope {
+            Scope::Partition(scope) => self.lanes.get(lane).map(|l| scope.progress_us(l.partition)),
+            Scope::Source(_) => None,
+        }
     }
 
     /// The lane's next block if it has been offered, with its names and places resolved.

@@ -1,0 +1,146 @@
+//! Who reads what: a rule that every worker of every process works out alike, from the lanes and the numbers of
+//! processes and threads.
+
+use crate::source::LaneInfo;
+
+/// A worker's place among all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Crew {
+    /// This process, from 0.
+    pub process: usize,
+    /// Processes, at least 1.
+    pub processes: usize,
+    /// This thread of the process, from 0.
+    pub thread: usize,
+    /// Threads in each process, at least 1.
+    pub threads: usize,
+}
+
+impl Crew {
+    /// Of worker `index` of all, as timely numbers them: process by process.
+    pub fn of(index: usize, processes: usize, threads: usize) -> Crew {
+        let threads = threads.max(1);
+        Crew { process: index / threads, processes: processes.max(1), thread: index % threads, threads }
+    }
+    /// This worker's number among all.
+    pub fn index(&self) -> usize {
+        self.process * self.threads + self.thread
+    }
+    /// All workers.
+    pub fn workers(&self) -> usize {
+        self.processes * self.threads
+    }
+    /// The first worker of a process.
+    pub fn leader(&self, process: usize) -> usize {
+        process * self.threads
+    }
+}
+
+/// A worker's part of a lane: the blocks with `index % shares == share`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// The lane.
+    pub lane: usize,
+    /// Which part.
+    pub share: u64,
+    /// Of how many.
+    pub shares: u64,
+}
+
+/// What a worker reads.
+///
+/// Lane `l` belongs to process `l mod processes`, and there its threads take the process's lanes in turn; if the process
+/// has fewer lanes than threads, its threads share the blocks of each lane that can be split. If there are fewer lanes
+/// than processes, all workers of all processes share the blocks of each lane that can be split.
+pub fn deal(lanes: &[LaneInfo], crew: Crew) -> Vec<Share> {
+    let Crew { process, processes, thread, threads } = crew;
+    let few = lanes.len() < processes;
+    let mine = dealt(lanes.len(), process, processes);
+    let part = |(lane, info): (usize, &LaneInfo)| {
+        if few && info.splittable {
+            return Some(Share { lane, share: crew.index() as u64, shares: crew.workers() as u64 });
+        }
+        if lane % processes != process {
+            return None;
+        }
+        if mine < threads && info.splittable {
+            return Some(Share { lane, share: thread as u64, shares: threads as u64 });
+        }
+        (lane / processes % threads == thread).then_some(Share { lane, share: 0, shares: 1 })
+    };
+    lanes.iter().enumerate().filter_map(part).collect()
+}
+
+/// How many of so many lanes belong to a process.
+fn dealt(lanes: usize, process: usize, processes: usize) -> usize {
+    (lanes + processes - 1 - process) / processes
+}
+
+/// How many workers of all share a lane.
+pub fn sharers(lanes: &[LaneInfo], lane: usize, processes: usize, threads: usize) -> usize {
+    if !lanes.get(lane).is_some_and(|l| l.splittable) {
+        return 1;
+    }
+    if lanes.len() < processes {
+        return processes * threads;
+    }
+    if dealt(lanes.len(), lane % processes, processes) < threads { threads } else { 1 }
+}
+
+/// Whether a process reads any of a lane.
+pub fn reads(lanes: &[LaneInfo], lane: usize, process: usize, processes: usize) -> bool {
+    let few = lanes.len() < processes && lanes.get(lane).is_some_and(|l| l.splittable);
+    few || lane % processes.max(1) == process
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lanes(splittable: &[bool]) -> Vec<LaneInfo> {
+        let lane = |s: &bool| LaneInfo { name: String::new(), files: Vec::new(), bytes: None, splittable: *s };
+        splittable.iter().map(lane).collect()
+    }
+
+    /// Every block of every lane is read by exactly one worker, whatever the numbers.
+    #[test]
+    fn every_block_has_one_reader() {
+        for processes in 1..5 {
+            for threads in 1..4 {
+                for count in 0..8usize {
+                    for mask in 0..(1usize << count) {
+                        let lanes = lanes(&(0..count).map(|l| mask >> l & 1 == 1).collect::<Vec<_>>());
+                        let mut readers = vec![[0u32; 24]; count];
+                        for index in 0..processes * threads {
+                            let crew = Crew::of(index, processes, threads);
+                            assert_eq!(crew.index(), index);
+                            for part in deal(&lanes, crew) {
+                                assert!(reads(&lanes, part.lane, crew.process, processes));
+                                assert!(lanes[part.lane].splittable || part.shares == 1);
+                                let shares = sharers(&lanes, part.lane, processes, threads);
+                                assert_eq!(part.shares, shares as u64);
+                                for (block, count) in readers[part.lane].iter_mut().enumerate() {
+                                    *count += u32::from(block as u64 % part.shares == part.share);
+                                }
+                            }
+                        }
+                        assert!(readers.iter().flatten().all(|n| *n == 1), "{processes} × {threads}, {lanes:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn lanes_are_dealt_to_processes_first() {
+        let all = lanes(&[true; 5]);
+        let read = |index| deal(&all, Crew::of(index, 2, 2)).iter().map(|s| (s.lane, s.shares)).collect::<Vec<_>>();
+        assert_eq!(read(0), [(0, 1), (4, 1)]);
+        assert_eq!(read(1), [(2, 1)]);
+        assert_eq!(read(2), [(1, 1)]);
+        assert_eq!(read(3), [(3, 1)]);
+        let one = lanes(&[true]);
+        let shares: Vec<_> = (0..4).map(|i| deal(&one, Crew::of(i, 2, 2))).collect();
+        assert_eq!(shares[2], [Share { lane: 0, share: 2, shares: 4 }]);
+    }
+}

@@ -1,0 +1,334 @@
+//! One table on one worker: reads, sums up, stamps, and hands blocks to its views.
+
+use super::deal::{Crew, Share, deal, sharers};
+use super::notes::Read;
+use super::operators::Cutoff;
+use super::side::{Side, TableCounts};
+use super::view::{InputOf, View};
+use super::{Progress, Shared};
+use crate::engine::ingest::StampedBlock;
+use crate::engine::output::Reject;
+use crate::error::Result;
+use crate::expr::eval::evaluate;
+use crate::plan::TablePlan;
+use crate::source::{DecodedBlock, LaneInfo, LaneReader, Next, Source};
+use crate::time::Instant;
+use crate::types::ColumnData;
+use crate::watermark::blocks::{BlockContext, BlockSummary, Coordinator, LanePartitions, SummaryBuilder};
+use crate::watermark::{AFTER_ALL, BEFORE_ALL, WatermarkSettings};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Undecided blocks a lane may have on one worker.
+const OUTSTANDING_MAX: usize = 2;
+
+/// Blocks that a worker may have read beyond the frontier, unless it has more lanes: then two a lane.
+const AHEAD_MIN: usize = 16;
+
+struct Lane {
+    index: usize,
+    reader: Box<dyn LaneReader>,
+    outstanding: usize,
+    ended: bool,
+}
+
+struct Pending {
+    block: Box<DecodedBlock>,
+    watermarks_us: Vec<i64>,
+}
+
+/// One table on one worker.
+pub(super) struct TableDriver {
+    pub index: usize,
+    plan: TablePlan,
+    settings: WatermarkSettings,
+    pub coordinator: Coordinator,
+    lanes: Vec<Lane>,
+    pending: HashMap<(u32, u64), Pending>,
+    pub views: Vec<View>,
+    pub counts: TableCounts,
+    pub cutoff: Cutoff,
+    pub frontier: i64,
+    /// Up to where the blocks reach that were read beyond the frontier.
+    ahead: BinaryHeap<Reverse<i64>>,
+    /// Workers that read each lane, and how many of them have come to the end.
+    sharers: Vec<usize>,
+    ends: HashMap<u32, usize>,
+    workers: usize,
+}
+
+fn lane_reader(source: &Arc<dyn Source>, part: Share) -> Lane {
+    let Share { lane, share, shares } = part;
+    Lane { index: lane, reader: source.open(lane, share, shares), outstanding: 0, ended: false }
+}
+
+impl TableDriver {
+    pub fn new(
+        index: usize,
+        plan: &TablePlan,
+        source: &Arc<dyn Source>,
+        crew: Crew,
+        views: Vec<View>,
+        cutoff: Cutoff,
+    ) -> Self {
+        let settings = WatermarkSettings {
+            scope: plan.scope,
+            idle_timeout_us: plan.idle_timeout_us,
+            granularity_us: plan.granularity_us,
+            tick_us: plan.tick_us,
+        };
+        let lane = |info: &LaneInfo| match plan.partition {
+            Some(_) => LanePartitions::ByColumn,
+            None => LanePartitions::One(info.name.clone()),
+        };
+        let lanes: Vec<_> = source.lanes().iter().map(lane).collect();
+        let declared = if plan.partition.is_some() { plan.partitions.clone() } else { Vec::new() };
+        TableDriver {
+            index,
+            plan: plan.clone(),
+            coordinator: Coordinator::new(settings.clone(), lanes, declared),
+            settings,
+            lanes: deal(source.lanes(), crew).into_iter().map(|part| lane_reader(source, part)).collect(),
+            pending: HashMap::new(),
+            views,
+            counts: TableCounts::default(),
+            cutoff,
+            frontier: BEFORE_ALL,
+            ahead: BinaryHeap::new(),
+            sharers: (0..source.lanes().len())
+                .map(|lane| sharers(source.lanes(), lane, crew.processes, crew.threads))
+                .collect(),
+            ends: HashMap::new(),
+            workers: crew.workers(),
+        }
+    }
+
+    /// Whether anything is left to read.
+    pub fn reading(&self) -> bool {
+        self.lanes.iter().any(|l| !l.ended)
+    }
+
+    /// The lane furthest behind of those that may be read, if any may. `silent` are lanes that have nothing to give now.
+    fn choose(&self, silent: &[usize]) -> Option<usize> {
+        let open = |l: &&Lane| !l.ended && l.outstanding < OUTSTANDING_MAX && !silent.contains(&l.index);
+        // Lanes of which nothing is outstanding hold everything back; they come first.
+        let starved: Vec<usize> =
+            self.lanes.iter().filter(open).filter(|l| l.outstanding == 0).map(|l| l.index).collect();
+        let candidates =
+            if starved.is_empty() { self.lanes.iter().filter(open).map(|l| l.index).collect() } else { starved };
+        // Of lanes that have ended for the coordinator a reader may still owe its own end.
+        let Some(chosen) = self.coordinator.furthest_behind(&candidates) else { return candidates.first().copied() };
+        // If another lane holds everything back, what is read now only waits for it.
+        let full = self.ahead.len() >= AHEAD_MIN.max(2 * self.lanes.len());
+        (!full || self.coordinator.is_behind_all(chosen)).then_some(chosen)
+    }
+
+    /// Reads one block, if memory allows and one is there; gives its summary, or the news that a reader has come to its end.
+    pub fn read(&mut self, progress: &Progress) -> Result<Option<Read>> {
+        let many = self.lanes.len() > 64;
+        let mut silent = Vec::new();
+        while let Some(chosen) = self.choose(&silent) {
+            let Some(lane) = self.lanes.iter_mut().find(|l| l.index == chosen) else { return Ok(None) };
+            let next = lane.reader.next_block()?;
+            if many {
+                lane.reader.suspend();
+            }
+            match next {
+                Next::Pending => silent.push(chosen),
+                Next::End => {
+                    lane.ended = true;
+                    return Ok(Some(Read::End(chosen as u32)));
+                }
+                Next::Block(block) => {
+                    lane.outstanding += 1;
+                    progress.bytes.fetch_add(block.input_bytes, Ordering::Relaxed);
+                    progress.records.fetch_add((block.rows + block.rejects.len()) as u64, Ordering::Relaxed);
+                    return Ok(Some(Read::Block(self.sum_up(block))));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// What was read, here (`mine`) or by another worker.
+    pub fn hear(&mut self, read: Read, mine: bool) {
+        match read {
+            Read::Block(summary) => self.coordinator.offer(summary, mine),
+            Read::End(lane) => {
+                let sharers = self.sharers.get(lane as usize).copied().unwrap_or(1);
+                let ends = self.ends.entry(lane).or_default();
+                *ends += 1;
+                if *ends >= sharers {
+                    self.coordinator.halt(lane as usize);
+                }
+            }
+        }
+    }
+
+    fn sum_up(&mut self, mut block: Box<DecodedBlock>) -> BlockSummary {
+        let watermarks_us = self.watermarks(&block);
+        let mut builder = SummaryBuilder::new(&self.settings, block.lane, block.index);
+        if block.arrived_us.is_none() && block.partition.is_none() {
+            builder.records(&watermarks_us);
+        } else {
+            let mut rejects = block.rejects.iter().peekable();
+            for (row, watermark) in watermarks_us.iter().enumerate() {
+                while let Some(reject) = rejects.next_if(|r| r.rows_before as usize <= row) {
+                    builder.reject(reject.arrived_us);
+                }
+                let at = |v: &Vec<i64>| v.get(row).copied();
+                let partition = block.partition.as_ref().and_then(|p| p.get(row)).copied().unwrap_or(0);
+                builder.record(partition, *watermark, block.arrived_us.as_ref().and_then(at));
+            }
+            rejects.for_each(|reject| builder.reject(reject.arrived_us));
+        }
+        if block.clock_us.is_some() {
+            builder.reject(block.clock_us);
+        }
+        let names = std::mem::take(&mut block.partition_names);
+        let summary = builder.finish(block.starts_file, block.lines, block.last, names);
+        self.pending.insert((block.lane, block.index), Pending { block, watermarks_us });
+        summary
+    }
+
+    /// The declared watermark expression of every row; where it is NULL or fails it promises nothing.
+    fn watermarks(&self, block: &DecodedBlock) -> Vec<i64> {
+        match (self.plan.delay_us, &self.plan.watermark) {
+            (Some(delay), _) => block.event_time_us.iter().map(|et| et.saturating_sub(delay)).collect(),
+            (None, Some(expr)) => {
+                let empty = crate::types::Column::new(crate::types::DataType::Boolean);
+                let columns: Vec<_> = block.columns.iter().map(|c| c.as_ref().unwrap_or(&empty)).collect();
+                let column = evaluate(expr, &columns, block.rows).column;
+                let ColumnData::I64(values) = &column.data else { return vec![BEFORE_ALL; block.rows] };
+                values.iter().enumerate().map(|(row, w)| if column.is_null(row) { BEFORE_ALL } else { *w }).collect()
+            }
+            (None, None) => vec![BEFORE_ALL; block.rows],
+        }
+    }
+
+    /// Stamps the blocks whose place has become known and sends what follows from them.
+    pub fn settle(&mut self, shared: &Shared, side: &mut InputOf<Side>) -> bool {
+        let contexts = self.coordinator.take_contexts();
+        let any = !contexts.is_empty();
+        for (summary, context) in contexts {
+            let Some(pending) = self.pending.remove(&(context.lane, context.index)) else { continue };
+            if let Some(lane) = self.lanes.iter_mut().find(|l| l.index == context.lane as usize) {
+                lane.outstanding -= 1;
+            }
+            if let Some(reached) = self.coordinator.reached(context.lane as usize).filter(|r| *r > self.frontier) {
+                self.ahead.push(Reverse(reached));
+            }
+            self.contribute(&summary, &context, &pending, shared, side);
+        }
+        any
+    }
+
+    fn contribute(
+        &mut self,
+        summary: &BlockSummary,
+        context: &BlockContext,
+        pending: &Pending,
+        shared: &Shared,
+        side: &mut InputOf<Side>,
+    ) {
+        let block = &*pending.block;
+        let stamps = if self.plan.event_time.is_some() {
+            context.stamps(summary, block.partition.as_deref(), &pending.watermarks_us)
+        } else {
+            Vec::new()
+        };
+        let stamped = StampedBlock {
+            block,
+            stamps_us: &stamps,
+            partitions: &context.partitions,
+            names: self.coordinator.partitions(),
+            first_position: context.first_position,
+        };
+        self.counts.bytes += block.input_bytes;
+        self.counts.records += (block.rows + block.rejects.len()) as u64;
+        self.counts.newest_event_us = self.counts.newest_event_us.max(block.event_time_us.iter().copied().max());
+        let mut rejects: Vec<Reject> = Vec::new();
+        for reject in &block.rejects {
+            let partition = match block.partition {
+                None => context.partitions.first().copied(),
+                Some(_) => reject.partition.and_then(|p| context.partitions.get(p as usize).copied()),
+            };
+            for view in &mut self.views {
+                let counts = view.counts.records.entry(partition).or_default();
+                counts.read += 1;
+                *counts.rejected.entry(reject.reason).or_default() += 1;
+            }
+            let place = Place { block, context, line: reject.line, partition, names: self.coordinator.partitions() };
+            rejects.push(place.reject(None, reject.reason, reject.detail.clone(), Some(reject.span)));
+        }
+        for view in &mut self.views {
+            let ingested = view.ingest.process(&stamped, self.workers);
+            for reject in &ingested.rejects {
+                let row = reject.row as usize;
+                let line = block.line.get(row).copied().unwrap_or(0);
+                let place =
+                    Place { block, context, line, partition: Some(stamped.partition(row)), names: stamped.names };
+                let reason = crate::record::RejectReason::Value;
+                rejects.push(place.reject(
+                    Some(view.index as u32),
+                    reason,
+                    reject.detail.clone(),
+                    block.span.get(row).copied(),
+                ));
+            }
+            view.send(ingested, shared, side);
+        }
+        if !rejects.is_empty() {
+            rejects.sort_by_key(|r| (r.position, r.view));
+            side.send(Side::Rejects(self.index as u32, rejects));
+        }
+    }
+
+    /// Moves the inputs of all views to the source's frontier.
+    pub fn advance(&mut self) {
+        let bound = self.coordinator.frontier();
+        if bound > self.frontier && bound != AFTER_ALL {
+            self.frontier = bound;
+            self.views.iter_mut().for_each(|view| view.input.advance_to(Instant::of_stamp(bound)));
+            while self.ahead.peek().is_some_and(|reached| reached.0 <= bound) {
+                self.ahead.pop();
+            }
+        }
+        self.views.iter_mut().for_each(|view| view.input.flush());
+    }
+}
+
+/// Where a record stands.
+struct Place<'a> {
+    block: &'a DecodedBlock,
+    context: &'a BlockContext,
+    line: u32,
+    partition: Option<u32>,
+    names: &'a [String],
+}
+
+impl Place<'_> {
+    fn reject(
+        &self,
+        view: Option<u32>,
+        reason: crate::record::RejectReason,
+        detail: String,
+        span: Option<(u32, u32)>,
+    ) -> Reject {
+        let raw = span.and_then(|(start, end)| self.block.bytes.get(start as usize..end as usize)).unwrap_or_default();
+        Reject {
+            view,
+            partition: self.partition,
+            partition_name: self.partition.and_then(|p| self.names.get(p as usize).cloned()),
+            lane: self.block.lane,
+            file: self.block.file,
+            line: self.context.first_line + u64::from(self.line),
+            position: self.context.first_position + u64::from(self.line),
+            reason,
+            detail,
+            raw: raw.to_vec(),
+        }
+    }
+}

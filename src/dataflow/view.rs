@@ -1,0 +1,167 @@
+//! One view on one worker: its input, and the dataflow from contributions to changes.
+
+use super::Shared;
+use super::deal::Crew;
+use super::operators::{Cutoff, Gathered, changelog, forward, gather, windows};
+use super::side::{Side, ViewCounts};
+use crate::aggregate::table::Table;
+use crate::engine::ResultRow;
+use crate::engine::ingest::{Contributions, Ingested, ViewIngest, table_spec};
+use crate::engine::publish::{Collector, Publisher};
+use crate::plan::{ViewKind, ViewPlan};
+use crate::time::Instant;
+use crate::window::Assigner;
+use crate::window::core::WindowCore;
+use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use timely::container::CapacityContainerBuilder;
+use timely::dataflow::channels::pact::ExchangeCore;
+use timely::dataflow::operators::core::input::Handle;
+
+/// Messages as they travel.
+pub(super) type Batch<M> = Vec<M>;
+
+/// An input of the results dataflow.
+pub(super) type InputOf<M> = Handle<Instant, CapacityContainerBuilder<Batch<M>>>;
+
+/// Contributions on their way to the worker that keeps their keys.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Routed {
+    to: u64,
+    /// Process that waits for it to be absorbed.
+    from: u64,
+    contributions: Contributions,
+}
+
+pub(super) enum ViewInput {
+    Windowed(InputOf<Routed>),
+    PassThrough(InputOf<(ResultRow, Instant, isize)>),
+}
+
+impl ViewInput {
+    /// Promises that nothing before `at` comes any more.
+    pub fn advance_to(&mut self, at: Instant) {
+        match self {
+            ViewInput::Windowed(input) => input.advance_to(at),
+            ViewInput::PassThrough(input) => input.advance_to(at),
+        }
+    }
+    /// Sends what waits in buffers.
+    pub fn flush(&mut self) {
+        match self {
+            ViewInput::Windowed(input) => input.flush(),
+            ViewInput::PassThrough(input) => input.flush(),
+        }
+    }
+}
+
+/// One view on one worker.
+pub(super) struct View {
+    pub index: usize,
+    pub ingest: ViewIngest,
+    pub input: ViewInput,
+    pub counts: ViewCounts,
+}
+
+impl View {
+    /// Sends what follows from a block.
+    pub fn send(&mut self, ingested: Ingested, shared: &Shared, side: &mut InputOf<Side>) {
+        for (partition, counts) in &ingested.records {
+            self.counts.records.entry(Some(*partition)).or_default().add(counts);
+        }
+        self.counts.contributions.on_time += ingested.counts.on_time;
+        self.counts.contributions.late += ingested.counts.late;
+        self.counts.contributions.too_late += ingested.counts.too_late;
+        if !ingested.lags_us.is_empty() {
+            side.send(Side::Lags(self.index as u32, ingested.lags_us));
+        }
+        if !ingested.too_late.is_empty() {
+            side.send(Side::TooLate(self.index as u32, ingested.too_late));
+        }
+        match &mut self.input {
+            ViewInput::Windowed(input) => {
+                for (to, contributions) in ingested.contributions {
+                    shared.in_flight.fetch_add(1, Ordering::Relaxed);
+                    input.send(Routed { to: to as u64, from: shared.process as u64, contributions });
+                }
+            }
+            ViewInput::PassThrough(input) => {
+                for (row, at) in ingested.passed {
+                    input.send((row, at, 1));
+                }
+            }
+        }
+    }
+}
+
+/// Adds one message to the windows it belongs to.
+fn absorb(core: &mut WindowCore<Table>, contributions: &Contributions) {
+    for run in &contributions.runs {
+        let end = run.start as usize + run.len as usize;
+        let Some(selected) = contributions.selected.get(run.start as usize..end) else { continue };
+        let table = match run.late_stamp_us {
+            None => core.on_time(run.slice),
+            Some(stamp) => core.late(stamp, run.slice),
+        };
+        table.insert(&contributions.rows, selected);
+    }
+    for (slice, table) in &contributions.combined {
+        core.on_time(*slice).merge(table);
+    }
+}
+
+/// Where the changes of a view are gathered: on worker 0 of all, and on the first worker of each process if some of the
+/// view's outputs are written by every process for its own keys.
+pub(super) struct ViewChanges {
+    pub all: Rc<RefCell<Gathered>>,
+    pub own: Option<Rc<RefCell<Gathered>>>,
+}
+
+/// Builds the results dataflow of one view.
+pub(super) fn build_view(
+    scope: timely::dataflow::Scope<'_, Instant>,
+    view: &ViewPlan,
+    partitioned: bool,
+    cutoff: &Cutoff,
+    crew: Crew,
+    shared: &Arc<Shared>,
+) -> (ViewInput, ViewChanges) {
+    let (input, results) = match &view.kind {
+        ViewKind::PassThrough(_) => {
+            let mut input = Handle::new();
+            let stream = input.to_stream(scope);
+            (ViewInput::PassThrough(input), stream)
+        }
+        ViewKind::Windowed(plan) => {
+            let mut input: InputOf<Routed> = Handle::new();
+            let stream = forward(input.to_stream(scope));
+            let (spec, count) = table_spec(plan);
+            let core = WindowCore::new(Assigner::new(plan.window), view.horizon_us, Table::new(spec));
+            let publisher = Publisher::new(plan, count);
+            let shared = Arc::clone(shared);
+            let results = windows(
+                stream,
+                ExchangeCore::<CapacityContainerBuilder<Batch<Routed>>, _>::new_core(|routed: &Routed| routed.to),
+                core,
+                cutoff.clone(),
+                move |core, messages: &mut Batch<Routed>, _at| {
+                    for routed in messages.drain(..) {
+                        absorb(core, &routed.contributions);
+                        shared.absorbed(routed.from, 1, 0);
+                    }
+                },
+                move |core, upto, give| core.advance(upto, &mut Collector::new(&publisher, give)),
+            );
+            (ViewInput::Windowed(input), results)
+        }
+    };
+    // A differential collection of results from here on: what follows may join, reduce or arrange it.
+    let results = differential_dataflow::AsCollection::as_collection(results);
+    let changes = changelog(results.inner, view.horizon_us, cutoff.clone(), u64::from(partitioned) + 1, shared);
+    let own =
+        partitioned.then(|| gather(changes.clone(), crew.leader(crew.process), cutoff.clone(), Arc::clone(shared)));
+    (input, ViewChanges { all: gather(changes, 0, cutoff.clone(), Arc::clone(shared)), own })
+}

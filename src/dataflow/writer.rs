@@ -1,0 +1,236 @@
+//! The end of the run where changes are gathered: they are given to the output as they become complete.
+
+use super::operators::{Gathered, Published};
+use super::side::{Side, TableCounts, ViewCounts};
+use super::{Shared, Stopped};
+use crate::engine::output::{Ending, Flow, RunOutput, TableEnding};
+use crate::error::{Error, Result};
+use crate::plan::{Program, ViewPlan};
+use crate::record::Ledger;
+use crate::sink::Change;
+use crate::time::Instant;
+use crate::watermark::BEFORE_ALL;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Takes what is gathered on one worker.
+pub(super) struct Writer {
+    output: Box<dyn RunOutput + Send>,
+    /// By view; a view without is not this writer's.
+    gathered: Vec<Option<Rc<RefCell<Gathered>>>>,
+    /// The table of each view.
+    table_of: Vec<usize>,
+    side: Rc<RefCell<Vec<Side>>>,
+    views: Vec<ViewCounts>,
+    pub tables: Vec<TableCounts>,
+    advanced: Vec<i64>,
+    upto: Vec<Instant>,
+    /// The output failed: nothing more is given to it.
+    broken: bool,
+    /// The first change that cannot be published: its instant and view, and why.
+    unpublished: Option<(Instant, usize, Error)>,
+    /// The output refused a reject: the first in the input of those that were read, and why.
+    refused: Option<(Option<RejectPlace>, Error)>,
+}
+
+/// Table, partition order and position.
+type RejectPlace = (u32, Option<u32>, u64);
+
+impl Writer {
+    /// Gives to `output` what comes together in `gathered` (by view) and `side`.
+    pub fn new(
+        output: Box<dyn RunOutput + Send>,
+        gathered: Vec<Option<Rc<RefCell<Gathered>>>>,
+        side: Rc<RefCell<Vec<Side>>>,
+        program: &Program,
+    ) -> Self {
+        let views = program.views.len();
+        Writer {
+            output,
+            gathered,
+            table_of: program.views.iter().map(|v| v.table).collect(),
+            side,
+            views: vec![ViewCounts::default(); views],
+            tables: vec![TableCounts::default(); program.tables.len()],
+            advanced: vec![BEFORE_ALL; views],
+            upto: vec![Instant(i64::MIN); views],
+            broken: false,
+            unpublished: None,
+            refused: None,
+        }
+    }
+
+    /// Hands on what has become complete. The first error is the run's; nothing is written after it.
+    pub fn write(&mut self, shared: &Shared) {
+        if self.broken {
+            self.side.borrow_mut().clear();
+            self.gathered.iter().flatten().for_each(|g| g.borrow_mut().steps.clear());
+        } else if let Err(error) = self.try_write(shared) {
+            self.broken = true;
+            shared.fail(error);
+        }
+    }
+
+    /// Ends the reading. By the time all workers have stopped, every earlier block of the lane has been heard of, so that
+    /// the run's error is the lane's first, whoever found another one sooner.
+    fn refuse(&mut self, place: Option<RejectPlace>, error: Error, shared: &Shared) {
+        shared.stop_for(Stopped::Failed(error.to_string()));
+        if self.refused.as_ref().is_none_or(|(at, _)| place < *at) {
+            self.refused = Some((place, error));
+        }
+    }
+
+    fn try_write(&mut self, shared: &Shared) -> Result<()> {
+        let sides = std::mem::take(&mut *self.side.borrow_mut());
+        for side in sides {
+            match side {
+                Side::Lags(view, lags) => self.output.lags(view as usize, &lags),
+                Side::TooLate(view, rows) => self.output.too_late(view as usize, rows)?,
+                Side::Rejects(table, rejects) => {
+                    let place = rejects.first().map(|r| (table, r.partition, r.position));
+                    if let Err(error) = self.output.rejects(table as usize, rejects) {
+                        self.refuse(place, error, shared);
+                    }
+                }
+                Side::View(view, counts) => self.views.get_mut(view as usize).into_iter().for_each(|v| v.add(&counts)),
+                Side::Table(table, counts) => {
+                    self.tables.get_mut(table as usize).into_iter().for_each(|t| t.add(&counts))
+                }
+            }
+        }
+        for view in 0..self.gathered.len() {
+            let Some(gathered) = self.gathered.get(view).and_then(Option::as_ref) else { continue };
+            let (steps, upto) = {
+                let mut gathered = gathered.borrow_mut();
+                (std::mem::take(&mut gathered.steps), gathered.upto)
+            };
+            for (at, step) in steps {
+                if self.unpublished.as_ref().is_some_and(|(first, failed, _)| *failed == view || *first < at) {
+                    break;
+                }
+                match sound(step) {
+                    Err(error) => self.fail_at(at, view, error),
+                    Ok(changes) => {
+                        if self.output.changes(view, changes)? == Flow::Closed {
+                            shared.stop_for(Stopped::Closed);
+                        }
+                    }
+                }
+            }
+            if let Some(upto) = upto {
+                self.advance(view, upto)?;
+            }
+        }
+        self.fail_if_known()
+    }
+
+    /// The view has been given everything before `upto`.
+    fn advance(&mut self, view: usize, upto: Instant) -> Result<()> {
+        self.upto.get_mut(view).into_iter().for_each(|u| *u = upto);
+        // Up to `t⁻`, the windows that close at `t` are still to come.
+        let (time, closing) = upto.time();
+        let watermark = if closing { time.saturating_sub(1) } else { time };
+        let Some(advanced) = self.advanced.get_mut(view).filter(|advanced| watermark > **advanced) else {
+            return Ok(());
+        };
+        *advanced = watermark;
+        self.output.advance(view, watermark)
+    }
+
+    /// Notes a change that cannot be published; of several, the first by instant and view.
+    fn fail_at(&mut self, at: Instant, view: usize, error: Error) {
+        if self.unpublished.as_ref().is_none_or(|(first, other, _)| (at, view) < (*first, *other)) {
+            self.unpublished = Some((at, view, error));
+        }
+    }
+
+    /// Gives the error of a change that could not be published once no view of the table can have had one before it.
+    fn fail_if_known(&mut self) -> Result<()> {
+        let Some((at, failed, _)) = &self.unpublished else { return Ok(()) };
+        let table = self.table_of.get(*failed);
+        let mut siblings = self.table_of.iter().zip(&self.upto).zip(&self.gathered);
+        if siblings.any(|((of, upto), gathered)| gathered.is_some() && Some(of) == table && upto <= at) {
+            return Ok(());
+        }
+        self.unpublished.take().map_or(Ok(()), |(_, _, error)| Err(error))
+    }
+
+    /// The dataflow has run out: gives the output its ending, unless the run has failed.
+    pub fn finish(mut self, ending: impl FnOnce(&Writer) -> Ending, shared: &Shared) {
+        self.write(shared);
+        if let Some((_, _, error)) = self.unpublished.take() {
+            shared.fail(error);
+        }
+        if let Some((_, error)) = self.refused.take() {
+            shared.fail(error);
+        }
+        if !shared.failed() {
+            let ending = ending(&self);
+            if let Err(error) = self.output.finish(ending) {
+                shared.fail(error);
+            }
+        }
+    }
+
+    /// What the run has come to, from what every worker has told and what this worker's coordinators know.
+    pub fn ending(&self, program: &Program, endings: Vec<TableEnding>, complete: bool) -> Ending {
+        let tables: Vec<TableEnding> = endings
+            .into_iter()
+            .zip(&self.tables)
+            .map(|(ending, counts)| TableEnding {
+                newest_event_us: counts.newest_event_us,
+                bytes: counts.bytes,
+                records: counts.records,
+                ..ending
+            })
+            .collect();
+        let names = |view: &ViewPlan| tables.get(view.table).map_or(&[][..], |t| t.partitions.as_slice());
+        let ledgers = program.views.iter().zip(&self.views).map(|(view, counts)| ledger(counts, names(view))).collect();
+        Ending { complete, ledgers, tables }
+    }
+}
+
+/// The changes of a step, or the error of the first that cannot be published.
+fn sound(step: Vec<Published>) -> Result<Vec<Change>> {
+    let mut changes = Vec::with_capacity(step.len());
+    for published in step {
+        if let Some(error) = published.error {
+            let change = published.change;
+            let mut place = String::new();
+            if let Some((start, end)) = change.window_us {
+                place.push_str("window [");
+                crate::time::format_timestamp(start, &mut place);
+                place.push_str(", ");
+                crate::time::format_timestamp(end, &mut place);
+                place.push(')');
+            }
+            if !change.group.is_empty() {
+                place.push_str(", group ");
+            }
+            for (at, value) in change.group.iter().enumerate() {
+                place.push_str(if at == 0 { "" } else { ", " });
+                crate::sink::text::write_json(value, &mut place);
+            }
+            let failed = Error::output(error.into_string()).at(place);
+            let sum = failed.message().ends_with("does not fit BIGINT");
+            return Err(if sum {
+                failed.with_hint("a sum of CAST(x AS DECIMAL(38,0)) or of DOUBLE holds more")
+            } else {
+                failed
+            });
+        }
+        changes.push(published.change);
+    }
+    Ok(changes)
+}
+
+/// The ledger of a view with its partitions named.
+fn ledger(counts: &ViewCounts, partitions: &[String]) -> Ledger {
+    let mut ledger = Ledger { contributions: counts.contributions.clone(), ..Ledger::default() };
+    for (partition, counts) in &counts.records {
+        ledger.records.add(counts);
+        let name = partition.and_then(|p| partitions.get(p as usize).cloned()).unwrap_or_default();
+        ledger.partitions.entry(name).or_default().add(counts);
+    }
+    ledger
+}
