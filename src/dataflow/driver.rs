@@ -4,8 +4,8 @@ use super::deal::Crew;
 use super::notes::Notes;
 use super::operators::{Cutoff, forward};
 use super::side::{Side, ViewCounts};
-use super::table::TableDriver;
-use super::view::{Batch, InputOf, View, ViewChanges, ViewInput, build_view};
+use super::table::{TableDriver, timed};
+use super::view::{Batch, How, InputOf, View, ViewChanges, ViewInput, build_view};
 use super::writer::Writer;
 use super::{Outlets, RunOptions, Shared};
 use crate::engine::ingest::ViewIngest;
@@ -130,8 +130,11 @@ impl Work<'_> {
             });
             for (v, view) in self.program.views.iter().enumerate() {
                 let cutoff = cutoffs.get(view.table).cloned().unwrap_or_default();
-                let partitioned = self.options.partitioned.contains(&v);
-                let (input, gathered) = build_view(scope, view, partitioned, &cutoff, self.crew, self.shared);
+                let how = How {
+                    partitioned: self.options.partitioned.contains(&v),
+                    timed: self.program.tables.get(view.table).is_some_and(timed),
+                };
+                let (input, gathered) = build_view(scope, view, how, &cutoff, self.crew, self.shared);
                 inputs.push(Some(input));
                 changes.push(gathered);
             }
@@ -186,10 +189,10 @@ impl Work<'_> {
                 }
                 side.send(Side::Table(table.index as u32, std::mem::take(&mut table.counts)));
             }
-            let frontier = table.coordinator.frontier();
-            if frontier != AFTER_ALL {
+            let bound = table.final_before();
+            if bound != AFTER_ALL {
                 complete = false;
-                table.cutoff.set(Instant::of_stamp(frontier));
+                table.cutoff.set(Instant::of_stamp(bound));
             }
             endings.push(TableEnding {
                 partitions: table.coordinator.partitions().to_vec(),

@@ -5,11 +5,12 @@
 //! settled where changes are gathered.
 
 use super::Shared;
-use super::view::Batch;
+use super::view::{Batch, How};
 use crate::engine::ResultRow;
 use crate::sink::{Change, Op};
 use crate::time::Instant;
 use crate::types::Value;
+use crate::watermark::BEFORE_ALL;
 use crate::window::core::{SliceTable, WindowCore};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -171,10 +172,10 @@ fn changes_of(
     instant: Instant,
     updates: Vec<(ResultRow, isize)>,
     revisions: &mut Revisions,
-    from: u64,
+    (timed, from): (bool, u64),
     out: &mut Vec<Published>,
 ) {
-    let (watermark_us, closing) = instant.time();
+    let (watermark_us, closing) = if timed { instant.time() } else { (BEFORE_ALL, false) };
     let change = |op, revision, row: ResultRow| {
         let (values, error) = match row.values {
             Ok(values) => (values, None),
@@ -228,7 +229,7 @@ pub(super) fn changelog<'scope>(
     stream: Stream<'scope, Instant, Vec<(ResultRow, Instant, isize)>>,
     horizon_us: Option<i64>,
     cutoff: Cutoff,
-    copies: u64,
+    how: How,
     shared: &Arc<Shared>,
 ) -> Stream<'scope, Instant, Batch<Published>> {
     let shared = Arc::clone(shared);
@@ -252,8 +253,10 @@ pub(super) fn changelog<'scope>(
                     let mut changes = Vec::new();
                     while let Some(entry) = waiting.first_entry().filter(|e| *e.key() < upto) {
                         let (at, updates) = entry.remove_entry();
-                        changes_of(at, updates, &mut revisions, shared.process as u64, &mut changes);
-                        shared.rows_under_way.fetch_add(changes.len() as u64 * copies, Ordering::Relaxed);
+                        changes_of(at, updates, &mut revisions, (how.timed, shared.process as u64), &mut changes);
+                        shared
+                            .rows_under_way
+                            .fetch_add(changes.len() as u64 * (u64::from(how.partitioned) + 1), Ordering::Relaxed);
                         changes.drain(..).for_each(|change| session.give(change));
                     }
                 }

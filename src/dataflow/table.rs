@@ -10,7 +10,7 @@ use crate::engine::ingest::StampedBlock;
 use crate::engine::output::Reject;
 use crate::error::Result;
 use crate::expr::eval::evaluate;
-use crate::plan::TablePlan;
+use crate::plan::{LatenessScope, TablePlan};
 use crate::source::{DecodedBlock, LaneInfo, LaneReader, Next, Source};
 use crate::time::Instant;
 use crate::types::ColumnData;
@@ -50,13 +50,26 @@ pub(super) struct TableDriver {
     pub views: Vec<View>,
     pub counts: TableCounts,
     pub cutoff: Cutoff,
+    /// The watermark reached, µs.
     pub frontier: i64,
+    /// What the inputs were advanced to.
+    bound: i64,
     /// Up to where the blocks reach that were read beyond the frontier.
     ahead: BinaryHeap<Reverse<i64>>,
     /// Workers that read each lane, and how many of them have come to the end.
     sharers: Vec<usize>,
     ends: HashMap<u32, usize>,
     workers: usize,
+}
+
+/// Whether a table has a watermark. The records of one that has none pass in the order in which they stand.
+pub(super) fn timed(plan: &TablePlan) -> bool {
+    plan.event_time.is_some()
+}
+
+/// The pseudo-time of a block of a table without watermark.
+fn place_of(lane: usize, block: u64) -> i64 {
+    (lane as i64) << 40 | i64::try_from(block).unwrap_or(i64::MAX).min((1 << 40) - 1)
 }
 
 fn lane_reader(source: &Arc<dyn Source>, part: Share) -> Lane {
@@ -74,7 +87,8 @@ impl TableDriver {
         cutoff: Cutoff,
     ) -> Self {
         let settings = WatermarkSettings {
-            scope: plan.scope,
+            // Without watermarks the arrival clock has nothing to decide.
+            scope: if timed(plan) { plan.scope } else { LatenessScope::Partition },
             idle_timeout_us: plan.idle_timeout_us,
             granularity_us: plan.granularity_us,
             tick_us: plan.tick_us,
@@ -85,10 +99,11 @@ impl TableDriver {
         };
         let lanes: Vec<_> = source.lanes().iter().map(lane).collect();
         let declared = if plan.partition.is_some() { plan.partitions.clone() } else { Vec::new() };
+        let coordinator = Coordinator::new(settings.clone(), lanes, declared);
         TableDriver {
             index,
             plan: plan.clone(),
-            coordinator: Coordinator::new(settings.clone(), lanes, declared),
+            coordinator: if timed(plan) { coordinator } else { coordinator.in_turn() },
             settings,
             lanes: deal(source.lanes(), crew).into_iter().map(|part| lane_reader(source, part)).collect(),
             pending: HashMap::new(),
@@ -96,6 +111,7 @@ impl TableDriver {
             counts: TableCounts::default(),
             cutoff,
             frontier: BEFORE_ALL,
+            bound: BEFORE_ALL,
             ahead: BinaryHeap::new(),
             sharers: (0..source.lanes().len())
                 .map(|lane| sharers(source.lanes(), lane, crew.processes, crew.threads))
@@ -217,9 +233,10 @@ impl TableDriver {
             if let Some(lane) = self.lanes.iter_mut().find(|l| l.index == context.lane as usize) {
                 lane.outstanding -= 1;
             }
-            if let Some(reached) = self.coordinator.reached(context.lane as usize).filter(|r| *r > self.frontier) {
-                self.ahead.push(Reverse(reached));
-            }
+            let lane = context.lane as usize;
+            let reached =
+                if timed(&self.plan) { self.coordinator.reached(lane) } else { Some(place_of(lane, context.index)) };
+            self.ahead.extend(reached.filter(|r| *r > self.bound).map(Reverse));
             self.contribute(&summary, &context, &pending, shared, side);
         }
         any
@@ -234,10 +251,10 @@ impl TableDriver {
         side: &mut InputOf<Side>,
     ) {
         let block = &*pending.block;
-        let stamps = if self.plan.event_time.is_some() {
+        let stamps = if timed(&self.plan) {
             context.stamps(summary, block.partition.as_deref(), &pending.watermarks_us)
         } else {
-            Vec::new()
+            vec![place_of(block.lane as usize, block.index); block.rows]
         };
         let stamped = StampedBlock {
             block,
@@ -286,11 +303,21 @@ impl TableDriver {
         }
     }
 
+    /// What the table's inputs may be advanced to: every record still to be sent has this stamp or a later one.
+    pub fn final_before(&self) -> i64 {
+        let frontier = self.coordinator.frontier();
+        if timed(&self.plan) || frontier == AFTER_ALL {
+            return frontier;
+        }
+        self.coordinator.next_place().map_or(self.bound, |(lane, block)| place_of(lane, block))
+    }
+
     /// Moves the inputs of all views to the source's frontier.
     pub fn advance(&mut self) {
-        let bound = self.coordinator.frontier();
-        if bound > self.frontier && bound != AFTER_ALL {
-            self.frontier = bound;
+        self.frontier = self.coordinator.frontier();
+        let bound = self.final_before();
+        if bound > self.bound && bound != AFTER_ALL {
+            self.bound = bound;
             self.views.iter_mut().for_each(|view| view.input.advance_to(Instant::of_stamp(bound)));
             while self.ahead.peek().is_some_and(|reached| reached.0 <= bound) {
                 self.ahead.pop();

@@ -120,11 +120,20 @@ pub(super) struct ViewChanges {
     pub own: Option<Rc<RefCell<Gathered>>>,
 }
 
+/// How the changes of a view are told.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct How {
+    /// Each process also gathers its own.
+    pub partitioned: bool,
+    /// Their instants are times; else they only stand for places in the input.
+    pub timed: bool,
+}
+
 /// Builds the results dataflow of one view.
 pub(super) fn build_view(
     scope: timely::dataflow::Scope<'_, Instant>,
     view: &ViewPlan,
-    partitioned: bool,
+    how: How,
     cutoff: &Cutoff,
     crew: Crew,
     shared: &Arc<Shared>,
@@ -160,8 +169,8 @@ pub(super) fn build_view(
     };
     // A differential collection of results from here on: what follows may join, reduce or arrange it.
     let results = differential_dataflow::AsCollection::as_collection(results);
-    let changes = changelog(results.inner, view.horizon_us, cutoff.clone(), u64::from(partitioned) + 1, shared);
+    let changes = changelog(results.inner, view.horizon_us, cutoff.clone(), how, shared);
     let own =
-        partitioned.then(|| gather(changes.clone(), crew.leader(crew.process), cutoff.clone(), Arc::clone(shared)));
+        how.partitioned.then(|| gather(changes.clone(), crew.leader(crew.process), cutoff.clone(), Arc::clone(shared)));
     (input, ViewChanges { all: gather(changes, 0, cutoff.clone(), Arc::clone(shared)), own })
 }

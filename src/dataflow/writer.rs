@@ -2,6 +2,7 @@
 
 use super::operators::{Gathered, Published};
 use super::side::{Side, TableCounts, ViewCounts};
+use super::table::timed;
 use super::{Shared, Stopped};
 use crate::engine::output::{Ending, Flow, RunOutput, TableEnding};
 use crate::error::{Error, Result};
@@ -20,6 +21,8 @@ pub(super) struct Writer {
     gathered: Vec<Option<Rc<RefCell<Gathered>>>>,
     /// The table of each view.
     table_of: Vec<usize>,
+    /// Whether a view's instants are times.
+    timed: Vec<bool>,
     side: Rc<RefCell<Vec<Side>>>,
     views: Vec<ViewCounts>,
     pub tables: Vec<TableCounts>,
@@ -48,6 +51,7 @@ impl Writer {
         Writer {
             output,
             gathered,
+            timed: program.views.iter().map(|v| program.tables.get(v.table).is_some_and(timed)).collect(),
             table_of: program.views.iter().map(|v| v.table).collect(),
             side,
             views: vec![ViewCounts::default(); views],
@@ -127,6 +131,9 @@ impl Writer {
     /// The view has been given everything before `upto`.
     fn advance(&mut self, view: usize, upto: Instant) -> Result<()> {
         self.upto.get_mut(view).into_iter().for_each(|u| *u = upto);
+        if !self.timed.get(view).is_some_and(|timed| *timed) {
+            return Ok(());
+        }
         // Up to `t⁻`, the windows that close at `t` are still to come.
         let (time, closing) = upto.time();
         let watermark = if closing { time.saturating_sub(1) } else { time };

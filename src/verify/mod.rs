@@ -349,6 +349,9 @@ fn pass_through(table: &TablePlan, records: &[OracleRecord<Input>]) -> oracle::O
         } else {
             out.classes.push(RecordClass::OnTime);
             out.contributions.on_time += 1;
+            // Without a watermark the records of a trace pass as they stand, whatever their partitions.
+            let as_it_stands = table.event_time.is_none() && table.partition.is_some();
+            let partition = if as_it_stands { 0 } else { u64::from(record.order.partition) };
             let place = |n: u64| Value::BigInt(i64::try_from(n).unwrap_or(i64::MAX));
             out.changes.push(Change {
                 op: Op::Insert,
@@ -357,7 +360,7 @@ fn pass_through(table: &TablePlan, records: &[OracleRecord<Input>]) -> oracle::O
                 revision: 0,
                 late_count: 0,
                 window_us: None,
-                group: [place(u64::from(record.order.partition)), place(record.order.position)].into(),
+                group: [place(partition), place(record.order.position)].into(),
                 values: record.input.0.clone().into(),
             });
         }

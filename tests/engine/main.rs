@@ -8,6 +8,7 @@ mod canary;
 mod cases;
 mod dataflow_cases;
 mod metamorphic;
+mod pace;
 mod random_streams;
 mod reference;
 mod standstill;

@@ -47,7 +47,7 @@ pub struct ViewReject {
 pub struct StampedBlock<'a> {
     /// The block.
     pub block: &'a DecodedBlock,
-    /// Stamp per row; empty for a table without watermark (then nothing is ever late).
+    /// Stamp per row; for a table without watermark, a number that grows from block to block (nothing is ever late).
     pub stamps_us: &'a [i64],
     /// Partition order of each of the block's partition names (one entry if the lane is one partition).
     pub partitions: &'a [u32],
@@ -263,7 +263,10 @@ impl ViewIngest {
             // One contribution, as a dropped row is one too.
             classes.count(row, |c| c.on_time += 1);
             out.counts.on_time += 1;
-            let place = [i64::from(stamped.partition(r)), i64::try_from(stamped.position(r)).unwrap_or(i64::MAX)];
+            // Without a watermark the records pass as they stand, whatever their partitions.
+            let timed = !stamped.block.event_time_us.is_empty();
+            let partition = if timed { stamped.partition(r) } else { stamped.block.lane };
+            let place = [i64::from(partition), i64::try_from(stamped.position(r)).unwrap_or(i64::MAX)];
             let row = ResultRow {
                 window_us: None,
                 group: place.into_iter().map(Value::BigInt).collect(),

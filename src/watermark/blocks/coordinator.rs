@@ -53,6 +53,8 @@ enum Scope {
 #[derive(Debug)]
 pub struct Coordinator {
     granularity_us: i64,
+    /// Lanes are wanted one after another, whatever they hold.
+    in_turn: bool,
     lanes: Vec<Lane>,
     names: Vec<String>,
     /// Places of the names that a column can hold.
@@ -95,6 +97,7 @@ impl Coordinator {
         };
         let mut coordinator = Coordinator {
             granularity_us: settings.granularity_us.max(1),
+            in_turn: false,
             lanes,
             names,
             by_name,
@@ -105,6 +108,19 @@ impl Coordinator {
         };
         coordinator.settle();
         coordinator
+    }
+
+    /// Lanes are wanted one after another: there is no watermark, and nothing but the place of a record counts.
+    #[must_use]
+    pub fn in_turn(mut self) -> Self {
+        self.in_turn = true;
+        self
+    }
+
+    /// The first place from which on something is still to be read: a lane that has not ended, and its next block. `None`
+    /// if all lanes have ended.
+    pub fn next_place(&self) -> Option<(usize, u64)> {
+        self.lanes.iter().position(|lane| !lane.ended).and_then(|at| self.lanes.get(at).map(|lane| (at, lane.next)))
     }
 
     /// Takes a summary, in any order over lanes and blocks, each once. `mine`: a context is wanted.
@@ -217,6 +233,7 @@ impl Coordinator {
     fn progress(&self, number: usize) -> Option<(Option<i64>, usize)> {
         let lane = self.lanes.get(number).filter(|lane| !lane.ended && !lane.halted)?;
         let reached_us = match &self.scope {
+            _ if self.in_turn => None,
             Scope::Partition(scope) => (lane.next > 0).then(|| scope.progress_us(lane.partition)),
             Scope::Source(scope) => scope.clock_us(number),
         };
