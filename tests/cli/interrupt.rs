@@ -190,6 +190,10 @@ fn a_closed_pipe_is_success() {
         let (status, line, stderr) = first_line_only(&folder, args);
         assert_eq!(status, Some(0), "{args:?} {stderr}");
         assert!(!line.is_empty() && !stderr.contains("error") && !stderr.contains("panicked"), "{args:?} {stderr}");
+        if args[0] == "run" && !args.contains(&"table") {
+            let said = "slackwater: standard output was closed by its reader after ";
+            assert!(stderr.starts_with(said), "{args:?} {stderr}");
+        }
     }
 }
 
@@ -208,6 +212,7 @@ fn files_are_complete_when_the_pipe_is_closed() {
         folder.write("late.csv", "");
         let (status, _, stderr) = first_line_only(&folder, &["run", "-e", sql, "--summary", "summary.json"]);
         assert_eq!(status, Some(0), "{stderr}");
+        assert!(stderr.contains("slackwater: 60,000 records in "), "{stderr}");
         assert!(folder.read("late.csv") == late, "the late output is whole");
         assert_eq!(folder.json("summary.json")["complete"], true);
     }
