@@ -292,14 +292,15 @@ impl RunOutput for Outputs {
                 left.rejects.extend(lines);
             }
         }
+        left.closed |= closed;
         left.summary = Some(RunSummary {
             complete: ending.complete,
+            closed: left.closed,
             records,
             sources: reports,
             views,
             physical: Physical::measure(records, (self.elapsed)()),
         });
-        left.closed |= closed;
         Ok(())
     }
 }

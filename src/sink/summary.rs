@@ -20,6 +20,9 @@ use std::path::Path;
 pub struct RunSummary {
     /// Whether the input was read to its end; `false` after an interruption or a closed pipe.
     pub complete: bool,
+    /// Whether nobody reads standard output any more. That ends a run that writes nothing else.
+    #[serde(skip)]
+    pub closed: bool,
     /// Records read over all sources.
     pub records: u64,
     /// Per source.
@@ -276,9 +279,13 @@ impl RunSummary {
 
     /// The one line that ends a run on standard error.
     pub fn line(&self) -> String {
+        let ended = match (self.complete, self.closed) {
+            (true, _) => "",
+            (false, true) => "standard output was closed by its reader after ",
+            (false, false) => "interrupted after ",
+        };
         let mut out = format!(
-            "slackwater: {}{} record{} in {:.2} s ({}/s)",
-            if self.complete { "" } else { "interrupted after " },
+            "slackwater: {ended}{} record{} in {:.2} s ({}/s)",
             grouped(self.records),
             if self.records == 1 { "" } else { "s" },
             self.physical.elapsed_s,
@@ -351,6 +358,7 @@ mod tests {
         source.partition("b", BEFORE_ALL);
         RunSummary {
             complete: true,
+            closed: false,
             records: 12_345,
             sources: vec![source],
             views: vec![ViewSummary {
@@ -383,6 +391,11 @@ mod tests {
             "slackwater: interrupted after 12,345 records in 0.41 s (30,110/s) · 12,001 on time, 300 corrected, \
              1 partly too late, 44 too late, 2,000 filtered, 1,000,000 rejected · 1 window closed, 41 corrected"
         );
+        summary.closed = true;
+        let begin = "slackwater: standard output was closed by its reader after 12,345 records in ";
+        assert!(summary.line().starts_with(begin));
+        summary.complete = true;
+        assert!(summary.line().starts_with("slackwater: 12,345 records in "), "files were written to the end");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::stream::{self, StreamReader};
 use super::{LaneInfo, LaneReader, Source, SourceOptions, failing};
 use crate::error::{Error, Result};
 use crate::plan::{Format, TablePlan};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -52,15 +53,7 @@ pub(super) struct InputFile {
 impl InputFile {
     fn new(path: PathBuf) -> Result<Self> {
         let name = path.to_string_lossy().into_owned();
-        let metadata = std::fs::metadata(&path).map_err(|error| {
-            let missing = error.kind() == std::io::ErrorKind::NotFound;
-            if missing {
-                let hint = format!("paths are relative to {}", directory_in_words());
-                Error::input("expected a file, found nothing").at(&*name).with_hint(hint)
-            } else {
-                Error::input("cannot look at the file").at(&*name).with_source(error)
-            }
-        })?;
+        let metadata = std::fs::metadata(&path).map_err(|error| not_found(&name, error))?;
         if metadata.is_dir() {
             let hint = format!(
                 "to read the files in it, write path = '{}/*.ndjson' or a pattern of that kind",
@@ -75,8 +68,10 @@ impl InputFile {
     /// An error of reading, in words.
     pub(super) fn unreadable(&self, error: std::io::Error) -> Error {
         let error_kind = error.kind();
-        let truncated = error_kind == std::io::ErrorKind::UnexpectedEof;
+        let truncated = error_kind == ErrorKind::UnexpectedEof;
         let message = match self.compression {
+            // That is the file's fault, whatever is in it.
+            _ if error_kind == ErrorKind::PermissionDenied => "cannot open the file",
             Compression::Gzip if truncated => "truncated gzip data",
             Compression::Zstd if truncated => "truncated zstd data",
             Compression::Gzip => "cannot read gzip data",
@@ -87,11 +82,20 @@ impl InputFile {
         if truncated && self.compression != Compression::None {
             return error.with_hint("the file ends before its last record does; records before the break were read");
         }
-        if error_kind == std::io::ErrorKind::InvalidInput && self.compression == Compression::Gzip {
+        if error_kind == ErrorKind::InvalidInput && self.compression == Compression::Gzip {
             return error.with_hint("its name says gzip; if it is not compressed, rename it");
         }
         error
     }
+}
+
+/// A file that cannot be looked at, in words.
+fn not_found(name: &str, error: std::io::Error) -> Error {
+    if error.kind() == ErrorKind::NotFound {
+        let hint = format!("paths are relative to {}", directory_in_words());
+        return Error::input("expected a file, found nothing").at(name).with_hint(hint);
+    }
+    Error::input("cannot look at the file").at(name).with_source(error)
 }
 
 fn directory_in_words() -> String {
@@ -225,5 +229,28 @@ impl Source for FileSource {
             return Box::new(PlainReader::new(number, files.clone(), &self.plan, block_bytes, (share, shares)));
         }
         self.reader(number, files.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever runs the tests may be allowed to read everything, so that the system would not say this.
+    #[test]
+    fn files_that_must_not_be_read() {
+        let denied = || std::io::Error::from_raw_os_error(13);
+        assert_eq!(denied().kind(), ErrorKind::PermissionDenied);
+        let error = not_found("locked/a.ndjson", denied());
+        assert_eq!(error.kind(), crate::ErrorKind::Input);
+        assert_eq!(error.to_string(), "locked/a.ndjson: cannot look at the file: Permission denied (os error 13)");
+        for name in ["a.ndjson", "a.csv.gz", "a.ndjson.zst"] {
+            let (path, compression) = (PathBuf::from(name), Compression::of(Path::new(name)));
+            let file = InputFile { path, name: name.to_owned(), size: 1, regular: true, compression };
+            let error = file.unreadable(denied());
+            assert_eq!(error.kind(), crate::ErrorKind::Input);
+            assert_eq!(error.hint(), None);
+            assert_eq!(error.to_string(), format!("{name}: cannot open the file: Permission denied (os error 13)"));
+        }
     }
 }

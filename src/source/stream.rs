@@ -1,8 +1,8 @@
 //! Inputs that are read from front to back by one reader: compressed files, CSV, pipes, standard input.
 //!
 //! Blocks hold the records that start in the next `B` bytes of (decompressed) text. The bytes behind the last complete
-//! record wait for the next block. Memory: one block, one record of at most 16 MiB, and for live inputs four blocks
-//! read ahead by a thread.
+//! record wait for the next block. Memory: one block, one record of at most 16 MiB, and for live inputs (standard input,
+//! pipes, devices, compressed or not) four blocks read ahead by a thread.
 //!
 //! When reading fails half-way (a truncated archive), the complete records before the fault are delivered first, then the
 //! error; an incomplete last record is not guessed at.
@@ -14,10 +14,9 @@ use super::frame::{Region, TextDecoder, mark_length};
 use super::{LaneReader, Next};
 use crate::error::{Error, Result};
 use crate::plan::{CsvOptions, Format};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fs::File;
-use std::io::{BufReader, Read, Seek, SeekFrom};
-use std::path::PathBuf;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
@@ -28,6 +27,9 @@ const BLOCKS_AHEAD: usize = 4;
 const COMPRESSED_BUFFER: usize = 64 << 10;
 /// How much is read first to find a header.
 const HEADER_BYTES: usize = 8 << 10;
+/// The name of standard input.
+const STDIN: &str = "stdin";
+const NO_THREAD: &str = "cannot start a thread to read";
 /// How much of a line that is too long is passed over at a time.
 const SKIPPED_AT_ONCE: usize = 64 << 10;
 
@@ -44,7 +46,7 @@ enum Fill {
     Failed(Error),
 }
 
-/// A file that can be closed and opened again where it was left, and that counts what was read.
+/// A regular file that can be closed and opened again where it was left, and that counts what was read.
 struct Reopening {
     file: InputFile,
     open: Option<File>,
@@ -63,13 +65,13 @@ impl Read for Reopening {
                 self.open.insert(open)
             }
         };
-        // A file counts with the size it had at first; what is no regular file has none.
-        let room = if self.file.regular { self.file.size.saturating_sub(self.position) } else { u64::MAX };
+        // A file counts with the size it had at first.
+        let room = self.file.size.saturating_sub(self.position);
         let room = usize::try_from(room).unwrap_or(usize::MAX).min(out.len());
         let read = open.read(out.get_mut(..room).unwrap_or_default())?;
-        if read == 0 && room > 0 && self.file.regular {
+        if read == 0 && room > 0 {
             let message = "the file has become shorter since the run began";
-            return Err(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, message));
+            return Err(std::io::Error::new(ErrorKind::UnexpectedEof, message));
         }
         self.position += read as u64;
         Ok(read)
@@ -86,56 +88,78 @@ impl Read for Handle {
     }
 }
 
+/// Counts what is read through it.
+struct Counted<R> {
+    input: R,
+    read: Rc<Cell<u64>>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.input.read(out)?;
+        self.read.set(self.read.get() + read as u64);
+        Ok(read)
+    }
+}
+
+/// The text that compressed bytes stand for. Reads the first of them.
+fn decompressed<'a>(compression: Compression, bytes: impl Read + 'a) -> std::io::Result<Box<dyn Read + 'a>> {
+    if compression == Compression::None {
+        return Ok(Box::new(bytes));
+    }
+    let mut bytes = BufReader::with_capacity(COMPRESSED_BUFFER, bytes);
+    let empty = loop {
+        match bytes.fill_buf() {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            first => break first?.is_empty(),
+        }
+    };
+    Ok(match compression {
+        // An empty file is no archive, but it is empty.
+        _ if empty => Box::new(std::io::empty()),
+        Compression::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(bytes)?),
+        Compression::Gzip | Compression::None => Box::new(flate2::bufread::MultiGzDecoder::new(bytes)),
+    })
+}
+
 /// The text of one file at a time, or of a live input.
 enum Input {
-    File { text: Box<dyn Read>, handle: Handle, counted: u64 },
-    Live { name: String, chunks: Receiver<std::io::Result<Vec<u8>>>, counted: u64 },
-}
-
-/// A named pipe or a device. Opening one waits for its writer, so this is left to the thread that reads.
-struct Unopened {
-    path: PathBuf,
-    open: Option<File>,
-}
-
-impl Read for Unopened {
-    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
-        let open = match &mut self.open {
-            Some(open) => open,
-            None => self.open.insert(File::open(&self.path)?),
-        };
-        open.read(out)
-    }
+    File {
+        text: Box<dyn Read>,
+        handle: Handle,
+        counted: u64,
+    },
+    /// `file`: what is read, if it is not standard input.
+    Live {
+        file: Option<InputFile>,
+        pieces: Receiver<std::io::Result<Piece>>,
+        counted: u64,
+    },
 }
 
 impl Input {
-    /// A pipe gives what it has, and what waits for it can still be interrupted.
+    /// A pipe gives what it has, and what waits for it can still be interrupted. Opening one waits for its writer, so this
+    /// too is left to the thread that reads.
     fn of(file: &InputFile, block_bytes: usize) -> Result<Input> {
-        if file.regular || file.compression != Compression::None {
+        if file.regular {
             return Self::file(file);
         }
-        let pipe = Unopened { path: file.path.clone(), open: None };
-        Self::live(file.name.clone(), Box::new(pipe), block_bytes)
+        let path = file.path.clone();
+        let open = move || File::open(path);
+        let pieces = read_ahead(open, file.compression, block_bytes)
+            .map_err(|error| Error::input(NO_THREAD).at(&*file.name).with_source(error))?;
+        Ok(Input::Live { file: Some(file.clone()), pieces, counted: 0 })
     }
 
-    fn live(name: String, input: Box<dyn Read + Send>, block_bytes: usize) -> Result<Input> {
-        let chunks = read_ahead(&name, input, block_bytes)?;
-        Ok(Input::Live { name, chunks, counted: 0 })
+    fn stdin(input: Box<dyn Read + Send>, block_bytes: usize) -> Result<Input> {
+        let pieces = read_ahead(move || Ok(input), Compression::None, block_bytes)
+            .map_err(|error| Error::input(NO_THREAD).at(STDIN).with_source(error))?;
+        Ok(Input::Live { file: None, pieces, counted: 0 })
     }
 
     fn file(file: &InputFile) -> Result<Input> {
         let handle = Handle(Rc::new(RefCell::new(Reopening { file: file.clone(), open: None, position: 0 })));
-        let compressed = || BufReader::with_capacity(COMPRESSED_BUFFER, handle.clone());
-        let text: Box<dyn Read> = match file.compression {
-            // An empty file is no archive, but it is empty.
-            _ if file.regular && file.size == 0 => Box::new(std::io::empty()),
-            Compression::None => Box::new(handle.clone()),
-            Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(compressed())),
-            Compression::Zstd => {
-                let decoder = zstd::stream::read::Decoder::with_buffer(compressed());
-                Box::new(decoder.map_err(|error| file.unreadable(error))?)
-            }
-        };
+        let text = decompressed(file.compression, handle.clone()).map_err(|error| file.unreadable(error))?;
         Ok(Input::File { text, handle, counted: 0 })
     }
 
@@ -154,19 +178,26 @@ impl Input {
                     Err(error) => Fill::Failed(handle.0.borrow().file.unreadable(error)),
                 }
             }
-            Input::Live { name, chunks, counted } => {
+            Input::Live { file, pieces, counted } => {
                 while buffer.len() < want {
-                    match chunks.try_recv() {
-                        Ok(Ok(chunk)) => {
-                            *counted += chunk.len() as u64;
-                            buffer.extend_from_slice(&chunk);
+                    let error = match pieces.try_recv() {
+                        Ok(Ok(piece)) if piece.text.is_empty() => {
+                            *counted += piece.input_bytes;
+                            return Fill::Eof;
                         }
-                        Ok(Err(error)) => {
-                            return Fill::Failed(Error::input("cannot read").at(&**name).with_source(error));
+                        Ok(Ok(piece)) => {
+                            *counted += piece.input_bytes;
+                            buffer.extend_from_slice(&piece.text);
+                            continue;
                         }
+                        Ok(Err(error)) => error,
                         Err(TryRecvError::Empty) => return Fill::Pending,
-                        Err(TryRecvError::Disconnected) => return Fill::Eof,
-                    }
+                        Err(TryRecvError::Disconnected) => std::io::Error::other("the thread that reads it has died"),
+                    };
+                    return Fill::Failed(match file {
+                        Some(file) => file.unreadable(error),
+                        None => Error::input("cannot read").at(STDIN).with_source(error),
+                    });
                 }
                 Fill::Enough
             }
@@ -188,10 +219,7 @@ impl Input {
 
     fn suspend(&mut self) {
         if let Input::File { handle, .. } = self {
-            let mut inner = handle.0.borrow_mut();
-            if inner.file.regular {
-                inner.open = None;
-            }
+            handle.0.borrow_mut().open = None;
         }
     }
 }
@@ -255,13 +283,13 @@ impl StreamReader {
         block_bytes: usize,
     ) -> Result<Option<Self>> {
         let Some(mut out) = Self::files(0, Arc::from([]), format, plan, block_bytes) else { return Ok(None) };
-        out.input = Some(Input::live("stdin".to_owned(), input, out.block_bytes)?);
+        out.input = Some(Input::stdin(input, out.block_bytes)?);
         Ok(Some(out))
     }
 
     /// Where the input stands, for errors that do not say.
     fn place(&self) -> String {
-        self.files.get(self.file).map_or_else(|| "stdin".to_owned(), |file| file.name.clone())
+        self.files.get(self.file).map_or_else(|| STDIN.to_owned(), |file| file.name.clone())
     }
 
     /// Drops what is left of a line that was too long.
@@ -284,7 +312,13 @@ impl StreamReader {
             let input = match &mut self.input {
                 Some(input) => input,
                 None => match self.files.get(self.file) {
-                    Some(file) => self.input.insert(Input::of(file, self.block_bytes)?),
+                    Some(file) => match Input::of(file, self.block_bytes) {
+                        Ok(input) => self.input.insert(input),
+                        Err(error) => {
+                            self.failed = Some(error);
+                            break;
+                        }
+                    },
                     None => return Ok(true),
                 },
             };
@@ -374,31 +408,52 @@ impl LaneReader for StreamReader {
     }
 }
 
-/// Starts a thread that reads pieces of at most a block and waits when four of them are not yet taken.
-fn read_ahead(
-    name: &str,
-    mut input: Box<dyn Read + Send>,
+/// What a thread has read ahead.
+struct Piece {
+    /// Empty: the input has ended. A thread that ends without saying so has failed.
+    text: Vec<u8>,
+    /// Bytes read for it, compressed ones if it was.
+    input_bytes: u64,
+}
+
+/// Starts a thread that opens an input, reads pieces of at most a block and waits when four of them are not yet taken.
+fn read_ahead<R: Read>(
+    open: impl FnOnce() -> std::io::Result<R> + Send + 'static,
+    compression: Compression,
     block_bytes: usize,
-) -> Result<Receiver<std::io::Result<Vec<u8>>>> {
-    let (sender, chunks) = sync_channel(BLOCKS_AHEAD);
+) -> std::io::Result<Receiver<std::io::Result<Piece>>> {
+    let (sender, pieces) = sync_channel(BLOCKS_AHEAD);
     let thread = std::thread::Builder::new().name("read-ahead".to_owned());
-    let spawned = thread.spawn(move || {
-        let mut buffer = vec![0; block_bytes];
-        loop {
-            let chunk = match input.read(&mut buffer) {
-                Ok(0) => return,
-                Ok(read) => Ok(buffer.get(..read).unwrap_or_default().to_vec()),
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-                Err(error) => Err(error),
-            };
-            let failed = chunk.is_err();
-            if sender.send(chunk).is_err() || failed {
-                return;
-            }
+    thread.spawn(move || {
+        // Fails if nobody takes it any more; then there is nothing left to do.
+        let send = |piece| sender.send(piece).is_ok();
+        if let Err(error) = read_pieces(open, compression, block_bytes, |piece| send(Ok(piece))) {
+            send(Err(error));
         }
-    });
-    spawned.map_err(|error| Error::input("cannot start a thread to read").at(name).with_source(error))?;
-    Ok(chunks)
+    })?;
+    Ok(pieces)
+}
+
+/// Hands over piece after piece, the empty one last, as long as they are taken.
+fn read_pieces<R: Read>(
+    open: impl FnOnce() -> std::io::Result<R>,
+    compression: Compression,
+    block_bytes: usize,
+    give: impl Fn(Piece) -> bool,
+) -> std::io::Result<()> {
+    let read = Rc::new(Cell::new(0));
+    let mut input = decompressed(compression, Counted { input: open()?, read: Rc::clone(&read) })?;
+    let mut buffer = vec![0; block_bytes];
+    loop {
+        let length = match input.read(&mut buffer) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            length => length?,
+        };
+        let text = buffer.get(..length).unwrap_or_default().to_vec();
+        if !give(Piece { text, input_bytes: read.take() }) || length == 0 {
+            return Ok(());
+        }
+    }
 }
 
 /// Checks that the header of a CSV file names the declared columns. What cannot be read is left to the reader.

@@ -3,33 +3,115 @@
 use crate::harness::{Folder, balanced};
 use crate::{table_over, view};
 use std::io::{BufRead, BufReader, Read, Write};
+#[cfg(unix)]
+use std::process::Child;
 use std::process::Stdio;
 
-/// A named pipe is read as it fills, and one that nobody writes to can be interrupted.
+#[cfg(unix)]
+fn named_pipe(folder: &Folder, name: &str) {
+    assert!(std::process::Command::new("mkfifo").arg(folder.path(name)).status().expect("mkfifo").success());
+}
+
+/// Interrupts a run that watches for it; the summary line must come at once.
+#[cfg(unix)]
+fn interrupt(mut child: Child) -> String {
+    std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let deadline = std::time::Duration::from_secs(20);
+    let step = std::time::Duration::from_millis(20);
+    let mut waited = std::time::Duration::ZERO;
+    while child.try_wait().unwrap().is_none() {
+        if waited > deadline {
+            child.kill().unwrap();
+            panic!("the first Ctrl-C does not end the run");
+        }
+        std::thread::sleep(step);
+        waited += step;
+    }
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{stderr}");
+    stderr
+}
+
+#[cfg(unix)]
+fn gzip_piece(text: &str) -> Vec<u8> {
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(text.as_bytes()).unwrap();
+    gzip.finish().unwrap()
+}
+
+/// A named pipe is read as it fills, compressed or not.
 #[cfg(unix)]
 #[test]
 fn a_named_pipe_gives_what_it_has() {
-    let folder = Folder::new();
-    assert!(std::process::Command::new("mkfifo").arg(folder.path("in.ndjson")).status().expect("mkfifo").success());
-    let sql = crate::table("") + crate::COUNTS;
-    let run = || folder.command(&["run", "-e", &sql]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut child = run();
-    let mut pipe = std::fs::File::options().write(true).open(folder.path("in.ndjson")).unwrap();
-    pipe.write_all(b"{\"k\":\"a\",\"at\":1000}\n{\"k\":\"a\",\"at\":20000}\n{\"k\":\"a\",\"at\":30000}\n").unwrap();
-    let mut line = String::new();
-    let mut stdout = BufReader::new(child.stdout.take().unwrap());
-    stdout.read_line(&mut line).unwrap();
-    assert!(line.contains("\"n\":1"), "{line}");
-    drop(pipe);
-    let mut rest = String::new();
-    stdout.read_to_string(&mut rest).unwrap();
-    assert_eq!((child.wait().unwrap().code(), rest.lines().count()), (Some(0), 2));
-    // Nobody opens the other end. The signal may come before it is watched for: then it ends the run, too.
-    let mut child = run();
-    std::thread::sleep(std::time::Duration::from_millis(300));
-    std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    let status = child.wait().unwrap();
-    assert!(status.code() == Some(130) || status.code().is_none(), "{status}");
+    let text = "{\"k\":\"a\",\"at\":1000}\n{\"k\":\"a\",\"at\":20000}\n{\"k\":\"a\",\"at\":30000}\n";
+    let zstd = || {
+        // Flushed, not finished: the end of the frame comes when the pipe is closed.
+        let mut zstd = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
+        zstd.write_all(text.as_bytes()).unwrap();
+        zstd.flush().unwrap();
+        let flushed = zstd.get_ref().clone();
+        let mut rest = zstd.finish().unwrap();
+        (flushed.clone(), rest.split_off(flushed.len()))
+    };
+    for (name, (first, last)) in [
+        ("in.ndjson", (text.as_bytes().to_vec(), Vec::new())),
+        ("in.ndjson.gz", (gzip_piece(text), gzip_piece(""))),
+        ("in.ndjson.zst", zstd()),
+    ] {
+        let folder = Folder::new();
+        named_pipe(&folder, name);
+        let sql = table_over(&format!("path = '{name}'"), "") + crate::COUNTS;
+        let mut child = folder.command(&["run", "-q", "-e", &sql]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut pipe = std::fs::File::options().write(true).open(folder.path(name)).unwrap();
+        pipe.write_all(&first).unwrap();
+        let mut line = String::new();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        stdout.read_line(&mut line).unwrap();
+        assert!(line.contains("\"n\":1"), "{name}: {line}");
+        pipe.write_all(&last).unwrap();
+        drop(pipe);
+        let mut rest = String::new();
+        stdout.read_to_string(&mut rest).unwrap();
+        assert_eq!((child.wait().unwrap().code(), rest.lines().count()), (Some(0), 2), "{name}");
+    }
+}
+
+/// Nothing waits for a pipe in which nothing comes: neither another table nor another file, nor Ctrl-C.
+#[cfg(unix)]
+#[test]
+fn a_silent_pipe_holds_up_nothing_else() {
+    for name in ["pipe.ndjson", "pipe.ndjson.gz", "pipe.ndjson.zst"] {
+        let records: String = (0..100).map(|i| format!("{{\"k\":\"a\",\"at\":{}}}\n", 1000 * i)).collect();
+        let folder = Folder::with("in.ndjson", records);
+        named_pipe(&folder, name);
+        // Nobody opens the other end.
+        let other = table_over(&format!("path = '{name}'"), "").replace("TABLE t", "TABLE silent");
+        let sql = crate::table("")
+            + &other
+            + &view("")
+            + &view("").replace("VIEW v", "VIEW w").replace("TUMBLE(t,", "TUMBLE(silent,")
+            + "CREATE SINK a FROM v WITH (connector = 'stdout'); CREATE SINK b FROM w WITH (path = 'w.csv');";
+        let run = |sql: &str, workers: &str| {
+            let mut command = folder.command(&["run", "-e", sql, "-w", workers, "--block-bytes", "64"]);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        };
+        let mut child = run(&sql, "1");
+        let mut line = String::new();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        stdout.read_line(&mut line).unwrap();
+        assert!(line.contains("\"n\":10"), "{name}: {line}");
+        let stderr = interrupt(child);
+        assert!(stderr.contains("slackwater: interrupted after "), "{name}: {stderr}");
+        // One table; somebody opens the other end and says nothing.
+        let both = table_over("path = '[ip]*.ndjson*', format = 'json'", "") + crate::COUNTS;
+        let child = run(&both, "2");
+        let pipe = std::fs::File::options().write(true).open(folder.path(name)).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        let stderr = interrupt(child);
+        assert!(stderr.contains("slackwater: interrupted after 100 records"), "{name}: {stderr}");
+        drop(pipe);
+    }
 }
 
 /// Waits for a line that the run prints when the watermark has moved; then what came before is final.
@@ -108,6 +190,10 @@ fn a_closed_pipe_is_success() {
         let (status, line, stderr) = first_line_only(&folder, args);
         assert_eq!(status, Some(0), "{args:?} {stderr}");
         assert!(!line.is_empty() && !stderr.contains("error") && !stderr.contains("panicked"), "{args:?} {stderr}");
+        if args[0] == "run" && !args.contains(&"table") {
+            let said = "slackwater: standard output was closed by its reader after ";
+            assert!(stderr.starts_with(said), "{args:?} {stderr}");
+        }
     }
 }
 
@@ -126,6 +212,7 @@ fn files_are_complete_when_the_pipe_is_closed() {
         folder.write("late.csv", "");
         let (status, _, stderr) = first_line_only(&folder, &["run", "-e", sql, "--summary", "summary.json"]);
         assert_eq!(status, Some(0), "{stderr}");
+        assert!(stderr.contains("slackwater: 60,000 records in "), "{stderr}");
         assert!(folder.read("late.csv") == late, "the late output is whole");
         assert_eq!(folder.json("summary.json")["complete"], true);
     }
