@@ -53,6 +53,7 @@ pub mod types;
 pub mod verify;
 pub mod watermark;
 pub mod window;
+pub mod wire;
 
 pub use error::{Error, ErrorKind, Result};
 
