@@ -13,7 +13,8 @@
 mod driver;
 mod instant;
 pub mod operators;
-mod side;
+pub mod parcel;
+pub(crate) mod side;
 pub mod typed;
 
 use crate::engine::output::RunOutput;
