@@ -41,6 +41,9 @@ pub mod dataflow;
 pub mod engine;
 pub mod error;
 pub mod expr;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod lateness;
 pub mod oracle;
 pub mod plan;

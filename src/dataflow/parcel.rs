@@ -269,10 +269,9 @@ mod tests {
     use timely::communication::Config;
     use timely::container::CapacityContainerBuilder;
     use timely::dataflow::channels::pact::{ExchangeCore, Pipeline};
+    use timely::dataflow::operators::Probe;
     use timely::dataflow::operators::generic::operator::Operator;
     use timely::dataflow::{InputHandle, ProbeHandle};
-    use timely::progress::Timestamp;
-    use timely::worker::WorkerConfig;
 
     type Message = (u64, String);
     type Builder<M> = CapacityContainerBuilder<Parcel<M>>;
@@ -292,43 +291,49 @@ mod tests {
     fn exchanged(config: Config) -> Vec<(usize, Instant, Message)> {
         let (found, all) = channel();
         let found = std::sync::Mutex::new(found);
-        let guards = timely::execute(timely::Config { communication: config, worker: WorkerConfig::default() }, move |worker| {
-            let found = found.lock().unwrap().clone();
-            let index = worker.index();
-            let mut input = InputHandle::<Instant, Builder<Message>>::new();
-            let probe = ProbeHandle::new();
-            worker.dataflow::<Instant, _, _>(|scope| {
-                let forwarded = input.to_stream(scope).unary::<Builder<Message>, _, _, _>(Pipeline, "Forward", |_, _| {
-                    |input, output| input.for_each(|capability, data| output.session(&capability).give_container(data))
+        let guards = timely::execute(
+            timely::Config { communication: config, worker: timely::WorkerConfig::default() },
+            move |worker| {
+                let found = found.lock().unwrap().clone();
+                let index = worker.index();
+                let mut input = InputHandle::<Instant, Builder<Message>>::new();
+                let probe = ProbeHandle::new();
+                worker.dataflow::<Instant, _, _>(|scope| {
+                    let forwarded =
+                        input.to_stream(scope).unary::<Builder<Message>, _, _, _>(Pipeline, "Forward", |_, _| {
+                            |input, output| {
+                                input.for_each(|capability, data| output.session(&capability).give_container(data))
+                            }
+                        });
+                    let pact = ExchangeCore::<Builder<Message>, _>::new(|m: &Message| m.0);
+                    forwarded
+                        .unary::<Builder<(u64, Instant)>, _, _, _>(pact, "Receive", move |_, _| {
+                            move |input, output| {
+                                input.for_each(|capability, data| {
+                                    assert_eq!(data.unreadable(), None);
+                                    let at = *capability.least().unwrap();
+                                    for message in data.drain() {
+                                        output.session(&capability).give((message.0, at));
+                                        found.send((index, at, message)).unwrap();
+                                    }
+                                });
+                            }
+                        })
+                        .probe_with(&probe);
                 });
-                let pact = ExchangeCore::<Builder<Message>, _>::new(|m: &Message| m.0);
-                forwarded
-                    .unary::<Builder<(u64, Instant)>, _, _, _>(pact, "Receive", move |_, _| {
-                        move |input, output| {
-                            input.for_each(|capability, data| {
-                                assert_eq!(data.unreadable(), None);
-                                let at = *capability.least().unwrap();
-                                for message in data.drain() {
-                                    output.session(&capability).give((message.0, at));
-                                    found.send((index, at, message)).unwrap();
-                                }
-                            });
-                        }
-                    })
-                    .probe_with(&probe);
-            });
-            for round in 0..5u64 {
-                input.advance_to(Instant(round as i64));
-                for n in 0..400 {
-                    input.send((n, format!("{index} {round} {n}")));
+                for round in 0..5u64 {
+                    input.advance_to(Instant(round as i64));
+                    for n in 0..400 {
+                        input.send((n, format!("{index} {round} {n}")));
+                    }
+                    input.send((round, "x".repeat(200_000)));
                 }
-                input.send((round, "x".repeat(200_000)));
-            }
-            input.close();
-            while !probe.done() {
-                worker.step();
-            }
-        });
+                input.close();
+                while !probe.done() {
+                    worker.step();
+                }
+            },
+        );
         guards.unwrap().join().into_iter().for_each(|worker| worker.unwrap());
         let mut all: Vec<_> = all.iter().collect();
         all.sort();

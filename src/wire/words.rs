@@ -245,7 +245,8 @@ impl Wire for isize {
     }
     fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
         let at = from.at();
-        isize::try_from(i64::get(from)?).map_err(|_| WireError { at, what: "expected a number that fits a machine word" })
+        isize::try_from(i64::get(from)?)
+            .map_err(|_| WireError { at, what: "expected a number that fits a machine word" })
     }
 }
 
