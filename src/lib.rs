@@ -41,6 +41,9 @@ pub mod dataflow;
 pub mod engine;
 pub mod error;
 pub mod expr;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod lateness;
 pub mod oracle;
 pub mod plan;
@@ -53,6 +56,7 @@ pub mod types;
 pub mod verify;
 pub mod watermark;
 pub mod window;
+pub mod wire;
 
 pub use error::{Error, ErrorKind, Result};
 

@@ -109,6 +109,23 @@ impl Value {
         matches!(self, Value::Null)
     }
 
+    /// Whether it is NULL or a value of the type (a decimal: of its scale).
+    pub fn is_of(&self, dtype: &DataType) -> bool {
+        match (self, dtype) {
+            (Value::Decimal(_, scale), DataType::Decimal { scale: expected, .. }) => scale == expected,
+            (Value::List(items), DataType::List(item)) => items.iter().all(|value| value.is_of(item)),
+            (Value::Null, _)
+            | (Value::Boolean(_), DataType::Boolean)
+            | (Value::BigInt(_), DataType::BigInt)
+            | (Value::Double(_), DataType::Double)
+            | (Value::Text(_), DataType::Text)
+            | (Value::Timestamp(_), DataType::Timestamp)
+            | (Value::Date(_), DataType::Date)
+            | (Value::Interval(_), DataType::Interval) => true,
+            _ => false,
+        }
+    }
+
     fn rank(&self) -> u8 {
         match self {
             Value::Boolean(_) => 0,
@@ -193,9 +210,24 @@ impl std::hash::Hash for Value {
 
 /// Text of many rows in one buffer: row `i` is `bytes[offsets[i]..offsets[i + 1]]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "RawText")]
 pub struct TextData {
     offsets: Vec<u32>,
     bytes: Vec<u8>,
+}
+
+/// Texts as they were read, before they are checked.
+#[derive(Deserialize)]
+struct RawText {
+    offsets: Vec<u32>,
+    bytes: Vec<u8>,
+}
+
+impl TryFrom<RawText> for TextData {
+    type Error = &'static str;
+    fn try_from(raw: RawText) -> Result<TextData, &'static str> {
+        TextData::from_parts(raw.offsets, raw.bytes)
+    }
 }
 
 impl Default for TextData {
@@ -205,6 +237,27 @@ impl Default for TextData {
 }
 
 impl TextData {
+    /// Where each row begins and the last ends, and the bytes of all.
+    pub(crate) fn parts(&self) -> (&[u32], &[u8]) {
+        (&self.offsets, &self.bytes)
+    }
+    /// Puts the parts together.
+    ///
+    /// # Errors
+    /// When they are not the parts of texts.
+    pub(crate) fn from_parts(offsets: Vec<u32>, bytes: Vec<u8>) -> Result<TextData, &'static str> {
+        let fit = offsets.first() == Some(&0)
+            && offsets.is_sorted()
+            && offsets.last().is_some_and(|end| *end as usize == bytes.len());
+        if !fit {
+            return Err("the offsets of texts do not fit their bytes");
+        }
+        let text = std::str::from_utf8(&bytes).map_err(|_| "expected UTF-8")?;
+        if !text.is_ascii() && !offsets.iter().all(|at| text.is_char_boundary(*at as usize)) {
+            return Err("a text begins inside a character");
+        }
+        Ok(TextData { offsets, bytes })
+    }
     /// Number of rows.
     pub fn len(&self) -> usize {
         self.offsets.len() - 1
@@ -225,7 +278,7 @@ impl TextData {
     #[expect(clippy::indexing_slicing, reason = "rows are the caller's own, bounds are this type's invariant")]
     pub fn get(&self, row: usize) -> &str {
         let bytes = &self.bytes[self.offsets[row] as usize..self.offsets[row + 1] as usize];
-        // Only `push` adds bytes, and it takes `&str`; deserialised columns are checked by `str`.
+        // Only `push` adds bytes, and it takes `&str`; `from_parts` checks.
         std::str::from_utf8(bytes).unwrap_or_default()
     }
     /// The bytes of row `row`.
@@ -302,6 +355,14 @@ impl Column {
     /// Whether there is no row.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Whether the storage is that of the type, and lists hold values of its item type.
+    pub(crate) fn is_sound(&self) -> bool {
+        match (&self.data, &self.dtype) {
+            (ColumnData::List(lists), DataType::List(item)) => lists.iter().all(|v| v.iter().all(|x| x.is_of(item))),
+            (data, dtype) => std::mem::discriminant(data) == std::mem::discriminant(&Column::new(dtype.clone()).data),
+        }
     }
 
     /// Whether row `row` is NULL.

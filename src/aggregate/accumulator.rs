@@ -8,6 +8,7 @@ use super::sketch::{Cardinality, Quantiles, number, value_hash};
 use super::state::{Add, Count, FloatSum, Greatest, GreatestText, Least, LeastText, State};
 use super::{AggregateFunc, AggregateSpec, RecordOrder, avg_scale, scale_of};
 use crate::types::{Column, ColumnData, DataType, TextData, Value, canonical_double};
+use crate::wire::{Reader, Wire, WireError, Writer};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -170,9 +171,36 @@ impl Accumulator {
         }
     }
 
-    /// Whether the states are those of the aggregate (a deserialised accumulator may be anything).
+    /// Whether the states are those of the aggregate (an accumulator that was read may be anything).
     pub(super) fn is_for(&self, spec: &AggregateSpec) -> bool {
-        std::mem::discriminant(self) == std::mem::discriminant(&Accumulator::new(spec))
+        let values_fit = match (self, &spec.arg) {
+            (Accumulator::Listed(s), Some(arg)) => s.iter().all(|x| x.is_of(arg)),
+            (Accumulator::First(s), Some(arg)) => s.iter().all(|x| x.is_of(arg)),
+            (Accumulator::Last(s), Some(arg)) => s.iter().all(|x| x.is_of(arg)),
+            _ => true,
+        };
+        values_fit && std::mem::discriminant(self) == std::mem::discriminant(&Accumulator::new(spec))
+    }
+
+    /// Bytes that [`Self::put`] writes.
+    pub(super) fn size(&self) -> usize {
+        each!(self, states => Wire::size_all(states), set => set.size())
+    }
+
+    /// Appends the states, without their number and kind.
+    pub(super) fn put(&self, out: &mut Writer) {
+        each!(self, states => Wire::put_all(states, out), set => set.put(out));
+    }
+
+    /// Takes the states of so many groups.
+    ///
+    /// # Errors
+    /// When the bytes are not states of the aggregate.
+    pub(super) fn get(spec: &AggregateSpec, groups: usize, from: &mut Reader<'_>) -> Result<Accumulator, WireError> {
+        let misfit = from.error("the values of an aggregate are not of its type");
+        let mut out = Accumulator::new(spec);
+        each!(&mut out, states => *states = Wire::get_all(groups, from)?, set => *set = Distinct::get(groups, from)?);
+        if out.is_for(spec) { Ok(out) } else { Err(misfit) }
     }
 
     /// Number of groups.

@@ -181,6 +181,30 @@ pub(super) fn decode(bytes: &mut &[u8]) -> Option<Value> {
     })
 }
 
+/// Takes the encoding of NULL or of a value of the type off the front; `false` if the bytes do not begin with one that
+/// [`encode`] writes. Recurses as deep as the type.
+pub(super) fn is_encoding(dtype: &DataType, bytes: &mut &[u8]) -> bool {
+    let word = |bytes: &mut &[u8]| take::<8>(bytes).map(u64::from_le_bytes);
+    let Some([tag]) = take::<1>(bytes) else { return false };
+    match (tag, dtype) {
+        (0, _) => true,
+        (1, DataType::Boolean) => matches!(take::<1>(bytes), Some([0 | 1])),
+        (3, DataType::Double) => word(bytes).is_some_and(|w| double_word(f64::from_bits(w)) == w),
+        (4, DataType::Decimal { scale, .. }) => take::<1>(bytes) == Some([*scale]) && take::<16>(bytes).is_some(),
+        (5, DataType::Text) => {
+            let len = word(bytes).and_then(|len| usize::try_from(len).ok());
+            let Some((text, rest)) = len.and_then(|len| bytes.split_at_checked(len)) else { return false };
+            *bytes = rest;
+            std::str::from_utf8(text).is_ok()
+        }
+        (2, DataType::BigInt) | (6, DataType::Timestamp) | (7, DataType::Date) | (8, DataType::Interval) => {
+            word(bytes).is_some()
+        }
+        (9, DataType::List(item)) => word(bytes).is_some_and(|n| (0..n).all(|_| is_encoding(item, bytes))),
+        _ => false,
+    }
+}
+
 fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     let (head, rest) = bytes.split_first_chunk::<N>()?;
     *bytes = rest;

@@ -7,6 +7,7 @@
 use super::codec::{double_word, encode_cell};
 use super::keys::hash_state;
 use crate::types::{Column, ColumnData};
+use crate::wire::{Reader, Wire, WireError, Writer};
 use hashbrown::HashTable;
 use serde::{Deserialize, Serialize};
 use std::hash::{BuildHasher, Hash};
@@ -42,15 +43,82 @@ impl<V: Clone + Eq + Hash> From<Distinct<V>> for Pairs<V> {
 impl<V: Clone + Eq + Hash> TryFrom<Pairs<V>> for Distinct<V> {
     type Error = &'static str;
     fn try_from(raw: Pairs<V>) -> Result<Self, &'static str> {
-        let mut out = Distinct { counts: vec![0; raw.counts.len()], pairs: HashTable::new(), heap: 0 };
-        raw.pairs.into_iter().for_each(|(group, value)| out.insert(group, value));
-        if out.counts == raw.counts { Ok(out) } else { Err("distinct values do not fit their counts") }
+        Distinct::checked(raw.counts, raw.pairs.into_iter(), 0)
     }
 }
 
 impl<V: Clone + Eq + Hash> Distinct<V> {
+    /// Values as they were read.
+    fn checked(
+        counts: Vec<u64>,
+        pairs: impl ExactSizeIterator<Item = (u32, V)>,
+        heap: usize,
+    ) -> Result<Self, &'static str> {
+        let table = HashTable::with_capacity(pairs.len());
+        let mut out = Distinct { counts: vec![0; counts.len()], pairs: table, heap };
+        pairs.for_each(|(group, value)| out.insert(group, value));
+        if out.counts == counts { Ok(out) } else { Err("distinct values do not fit their counts") }
+    }
+
     pub(super) fn len(&self) -> usize {
         self.counts.len()
+    }
+
+    /// The values in the order of their groups.
+    fn by_group(&self) -> Vec<&V> {
+        let mut ends: Vec<usize> = Vec::with_capacity(self.counts.len());
+        let mut end = 0;
+        for count in &self.counts {
+            ends.push(end);
+            end += *count as usize;
+        }
+        let mut out: Vec<Option<&V>> = vec![None; self.pairs.len()];
+        for (group, value) in &self.pairs {
+            let slot = ends.get_mut(*group as usize).and_then(|at| {
+                let slot = out.get_mut(*at);
+                *at += 1;
+                slot
+            });
+            slot.into_iter().for_each(|slot| *slot = Some(value));
+        }
+        out.into_iter().flatten().collect()
+    }
+
+    /// Appends the count of each group, and by group the values.
+    pub(super) fn put(&self, out: &mut Writer)
+    where
+        V: Wire,
+    {
+        u64::put_all(&self.counts, out);
+        self.by_group().into_iter().for_each(|value| value.put(out));
+    }
+
+    /// Bytes that [`Self::put`] writes.
+    pub(super) fn size(&self) -> usize
+    where
+        V: Wire,
+    {
+        u64::size_all(&self.counts) + self.pairs.iter().map(|(_, value)| value.size()).sum::<usize>()
+    }
+
+    /// Takes the values of so many groups.
+    ///
+    /// # Errors
+    /// When the bytes are not those, or a value stands twice in a group.
+    pub(super) fn get(groups: usize, from: &mut Reader<'_>) -> Result<Self, WireError>
+    where
+        V: Wire,
+    {
+        let at = from.at();
+        let wrong = |what| WireError { at, what };
+        let counts = u64::get_all(groups, from)?;
+        let n = counts.iter().try_fold(0u64, |sum, n| sum.checked_add(*n)).and_then(|n| usize::try_from(n).ok());
+        let values = V::get_all(n.ok_or(wrong("distinct values do not fit their counts"))?, from)?;
+        // What a value takes beside its length; nothing for words.
+        let heap = values.iter().map(|value| value.size() - 8).sum();
+        let mut owners: Vec<u32> = Vec::with_capacity(values.len());
+        (0u32..).zip(&counts).for_each(|(group, n)| owners.extend(std::iter::repeat_n(group, *n as usize)));
+        Self::checked(counts, owners.into_iter().zip(values), heap).map_err(wrong)
     }
 
     pub(super) fn grow(&mut self, groups: usize) {

@@ -10,6 +10,7 @@
 //! using small and large superaccumulators", 2015. The window of 128 bits in place of a float expansion is our own
 //! choice: one shift and one checked addition per value.
 
+use crate::wire::{Reader, Wire, WireError, Writer};
 use serde::{Deserialize, Serialize};
 
 /// An integer of any length times 2^(64·`base`): two's complement, least word first; empty is 0.
@@ -325,16 +326,57 @@ struct RawSum {
 impl TryFrom<RawSum> for ExactSum {
     type Error = &'static str;
     fn try_from(raw: RawSum) -> Result<Self, &'static str> {
+        let RawSum { low, high, exponent, special, wide } = raw;
+        ExactSum { low, high, exponent, special, wide }.checked()
+    }
+}
+
+impl ExactSum {
+    /// A sum as it was read.
+    fn checked(self) -> Result<Self, &'static str> {
         // Squares of doubles span 2^-2148 to 2^2048, and counts of them 64 bits more.
         const BITS_MAX: i32 = 1 << 13;
-        let RawSum { low, high, exponent, special, wide } = raw;
-        let wide_fits = wide.as_ref().is_none_or(|w| {
+        let wide_fits = self.wide.as_ref().is_none_or(|w| {
             w.base.unsigned_abs() <= BITS_MAX.unsigned_abs() / 64 && w.words.len() <= BITS_MAX as usize / 64
         });
-        if exponent.unsigned_abs() > BITS_MAX.unsigned_abs() || !wide_fits {
+        if self.exponent.unsigned_abs() > BITS_MAX.unsigned_abs() || !wide_fits {
             return Err("the exponent of an exact sum is out of range");
         }
-        Ok(ExactSum { low, high, exponent, special, wide })
+        if self.special & !(NAN | POSITIVE_INFINITY | NEGATIVE_INFINITY) != 0 {
+            return Err("the flags of an exact sum are unknown");
+        }
+        Ok(self)
+    }
+}
+
+/// The small part, one word for exponent and flags, and the wide part.
+impl Wire for ExactSum {
+    const LEAST: usize = 24;
+    fn size(&self) -> usize {
+        24 + self.wide.as_ref().map_or(0, |w| 8 + w.words.size())
+    }
+    fn put(&self, out: &mut Writer) {
+        let wide = u64::from(self.wide.is_some());
+        out.word(self.low);
+        self.high.put(out);
+        out.word(u64::from(self.exponent as u32) | u64::from(self.special) << 32 | wide << 63);
+        if let Some(wide) = &self.wide {
+            i64::from(wide.base).put(out);
+            wide.words.put(out);
+        }
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
+        let at = from.at();
+        let (low, high, flags) = (from.word()?, i64::get(from)?, from.word()?);
+        let (exponent, special) = (flags as u32 as i32, (flags >> 32) as u32 & (u32::MAX >> 1));
+        let wide = if flags >> 63 == 1 {
+            let base = i64::get(from)?;
+            let base = i32::try_from(base).map_err(|_| from.error("the exponent of an exact sum is out of range"))?;
+            Some(Box::new(Dyadic { base, words: Wire::get(from)? }))
+        } else {
+            None
+        };
+        ExactSum { low, high, exponent, special, wide }.checked().map_err(|what| WireError { at, what })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Sums of integers and decimals, wide enough that no number of records can overflow them.
 
 use super::exact::ratio;
+use crate::wire::{Reader, Wire, WireError, Writer};
 use serde::{Deserialize, Serialize};
 
 /// The sum and number of BIGINT values (also of microseconds): 128 bits, two's complement. 2^63 records fit.
@@ -48,6 +49,63 @@ impl IntSum {
         let (floor, rest) = (self.total().div_euclid(n), self.total().rem_euclid(n));
         let up = rest * 2 > n || (rest * 2 == n && floor & 1 == 1);
         i64::try_from(floor + i128::from(up)).ok()
+    }
+}
+
+/// Bytes of `N` words.
+fn bytes<const N: usize>(words: &[[u8; 8]]) -> [u8; N] {
+    let mut out = [0; N];
+    out.as_chunks_mut::<8>().0.iter_mut().zip(words).for_each(|(to, word)| *to = *word);
+    out
+}
+
+/// A number of values, as it was read: more than 2^63 cannot be.
+pub(super) fn checked_count(n: u64, at: usize) -> Result<u64, WireError> {
+    if n >> 63 == 0 { Ok(n) } else { Err(WireError { at, what: "expected a number of values below 2^63" }) }
+}
+
+/// Three words: the sum, the number.
+impl Wire for IntSum {
+    const LEAST: usize = 24;
+    fn size(&self) -> usize {
+        24
+    }
+    fn put(&self, out: &mut Writer) {
+        Self::put_all(std::slice::from_ref(self), out);
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
+        let at = from.at();
+        Ok(IntSum { low: from.word()?, high: i64::get(from)?, n: checked_count(from.word()?, at)? })
+    }
+    fn size_all(items: &[Self]) -> usize {
+        items.len() * 24
+    }
+    fn put_all(items: &[Self], out: &mut Writer) {
+        out.chunks(items, |s| bytes::<24>(&[s.low.to_le_bytes(), s.high.to_le_bytes(), s.n.to_le_bytes()]));
+    }
+}
+
+/// Four words: the sum, the number.
+impl Wire for DecimalSum {
+    const LEAST: usize = 32;
+    fn size(&self) -> usize {
+        32
+    }
+    fn put(&self, out: &mut Writer) {
+        Self::put_all(std::slice::from_ref(self), out);
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
+        let at = from.at();
+        let (low, middle, high) = (from.word()?, from.word()?, i64::get(from)?);
+        Ok(DecimalSum { low, middle, high, n: checked_count(from.word()?, at)? })
+    }
+    fn size_all(items: &[Self]) -> usize {
+        items.len() * 32
+    }
+    fn put_all(items: &[Self], out: &mut Writer) {
+        out.chunks(items, |s| {
+            bytes::<32>(&[s.low.to_le_bytes(), s.middle.to_le_bytes(), s.high.to_le_bytes(), s.n.to_le_bytes()])
+        });
     }
 }
 

@@ -7,7 +7,11 @@
 //!
 //! Invariant: numbers are dense, keys are distinct (`codec` says when keys are equal), and every key is in the index.
 
-use super::codec::{PACKED_NULL, decode, double_word, encode, encode_cell, pack, route, unpack, value_of_word};
+mod wire;
+
+use super::codec::{
+    PACKED_NULL, decode, double_word, encode, encode_cell, is_encoding, pack, route, unpack, value_of_word,
+};
 use crate::types::{Column, ColumnData, DataType, TextData, Value};
 use foldhash::SharedSeed;
 use foldhash::fast::SeedableRandomState;
@@ -59,13 +63,23 @@ impl<K: Copy + Eq + Hash> Words<K> {
         self.index.find(state.hash_one(key), |e| e.0 == key).map_or(NONE, |e| e.1)
     }
 
-    fn from_keys(keys: impl IntoIterator<Item = K>) -> Self {
+    fn from_keys(keys: impl ExactSizeIterator<Item = K>) -> Self {
         let state = hash_state();
-        let mut out = Words { keys: Vec::new(), index: HashTable::new() };
+        let mut out = Words { keys: Vec::with_capacity(keys.len()), index: HashTable::with_capacity(keys.len()) };
         for key in keys {
             out.upsert(key, &state);
         }
         out
+    }
+
+    /// Keys as they were read.
+    fn distinct(keys: Vec<K>) -> Result<Self, &'static str> {
+        let len = keys.len();
+        if len >= NONE as usize {
+            return Err("a table holds less than 2^32 - 1 groups");
+        }
+        let out = Words::from_keys(keys.into_iter());
+        if out.keys.len() == len { Ok(out) } else { Err("a group key stands twice") }
     }
 
     fn bytes(&self) -> usize {
@@ -80,10 +94,7 @@ impl<K: Serialize> Serialize for Words<K> {
 }
 impl<'de, K: Copy + Eq + Hash + Deserialize<'de>> Deserialize<'de> for Words<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let keys = Vec::<K>::deserialize(deserializer)?;
-        let len = keys.len();
-        let out = Words::from_keys(keys);
-        if out.keys.len() == len { Ok(out) } else { Err(serde::de::Error::custom("a group key stands twice")) }
+        Words::distinct(Vec::<K>::deserialize(deserializer)?).map_err(serde::de::Error::custom)
     }
 }
 
@@ -142,6 +153,26 @@ impl Bytes {
         group
     }
 
+    /// Keys as they were read.
+    fn distinct(arena: &[u8], ends: &[u64]) -> Result<Self, &'static str> {
+        if !ends.is_sorted() || ends.last().copied().unwrap_or(0) != arena.len() as u64 {
+            return Err("the ends of the group keys do not fit their bytes");
+        }
+        if ends.len() >= NONE as usize {
+            return Err("a table holds less than 2^32 - 1 groups");
+        }
+        let mut out = Bytes {
+            arena: Vec::with_capacity(arena.len()),
+            ends: Vec::with_capacity(ends.len()),
+            index: HashTable::with_capacity(ends.len()),
+        };
+        let state = hash_state();
+        for group in 0..ends.len() {
+            out.upsert(slice(arena, ends, group), &state);
+        }
+        if out.ends == ends { Ok(out) } else { Err("a group key stands twice") }
+    }
+
     fn bytes(&self) -> usize {
         self.arena.capacity() + self.ends.capacity() * 8 + self.index.allocation_size()
     }
@@ -155,15 +186,7 @@ impl Serialize for Bytes {
 impl<'de> Deserialize<'de> for Bytes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let (arena, ends) = <(Vec<u8>, Vec<u64>)>::deserialize(deserializer)?;
-        if !ends.is_sorted() || ends.last().copied().unwrap_or(0) != arena.len() as u64 {
-            return Err(serde::de::Error::custom("the ends of the group keys do not fit their bytes"));
-        }
-        let mut out = Bytes::default();
-        let state = hash_state();
-        for group in 0..ends.len() {
-            out.upsert(slice(&arena, &ends, group), &state);
-        }
-        if out.ends == ends { Ok(out) } else { Err(serde::de::Error::custom("a group key stands twice")) }
+        Bytes::distinct(&arena, &ends).map_err(serde::de::Error::custom)
     }
 }
 
@@ -262,7 +285,7 @@ impl Keys {
         Keys { types: types.to_vec(), wide: false, store }
     }
 
-    /// Whether the parts fit together (a deserialised store may be anything).
+    /// Whether the parts fit together and keys are what inserts make of values (a store that was read may be anything).
     pub(super) fn is_sound(&self, types: &[DataType]) -> bool {
         let fits = match (Shape::of(types), self.wide) {
             (Shape::Unit, false) => matches!(self.store, Store::Unit(_)),
@@ -271,7 +294,37 @@ impl Keys {
             (Shape::Pair | Shape::Text, true) | (Shape::Encoded, false) => matches!(self.store, Store::Bytes(_)),
             (Shape::Unit | Shape::Encoded, true) => false,
         };
-        self.types == types && fits
+        self.types == types && fits && self.are_canonical()
+    }
+
+    /// Whether every key is the one form of a value.
+    fn are_canonical(&self) -> bool {
+        let word = |t: &DataType, word: u64| match t {
+            DataType::Boolean => word <= 1,
+            DataType::Double => double_word(f64::from_bits(word)) == word,
+            _ => true,
+        };
+        match (&self.store, &self.types[..]) {
+            (Store::Unit(_), _) => true,
+            (Store::One(words), [t]) => words.keys.iter().all(|k| word(t, *k)),
+            (Store::Two(words), [DataType::Text]) => words.keys.iter().all(|key| {
+                let mut buffer = [0; 16];
+                let Some(bytes) = unpack(*key, &mut buffer) else { return true };
+                std::str::from_utf8(bytes).is_ok() && pack(bytes) == Some(*key)
+            }),
+            (Store::Two(_), [DataType::Decimal { .. }]) => true,
+            (Store::Two(words), [t]) => words.keys.iter().all(|k| matches!(*k, (0, 1)) || (k.1 == 0 && word(t, k.0))),
+            (Store::Two(words), [t, u]) => words.keys.iter().all(|k| word(t, k.0) && word(u, k.1)),
+            (Store::Bytes(bytes), [DataType::Text]) => (0..bytes.ends.len()).all(|group| {
+                let key = bytes.get(group);
+                key == TEXT_NULL || std::str::from_utf8(key).is_ok()
+            }),
+            (Store::Bytes(bytes), types) => (0..bytes.ends.len()).all(|group| {
+                let mut key = bytes.get(group);
+                types.iter().all(|t| is_encoding(t, &mut key)) && key.is_empty()
+            }),
+            _ => false,
+        }
     }
 
     pub(super) fn len(&self) -> usize {

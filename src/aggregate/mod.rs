@@ -17,8 +17,10 @@ mod ordered;
 mod sketch;
 mod state;
 pub mod table;
+mod wire;
 
 pub use codec::route;
+pub(crate) use wire::{get_tables, put_tables, size_tables};
 
 use crate::types::DataType;
 use serde::{Deserialize, Serialize};

@@ -7,7 +7,9 @@
 
 use super::AggregateFunc;
 use super::exact::{ExactSum, Magnitude};
+use super::fixed::checked_count;
 use super::state::{Add, State};
+use crate::wire::{Reader, Wire, WireError, Writer};
 use serde::{Deserialize, Serialize};
 
 /// The number of values, their exact sum and the exact sum of their squares.
@@ -59,6 +61,23 @@ impl State for Moments {
     }
     fn heap(&self) -> usize {
         self.sum.heap() + self.squares.heap()
+    }
+}
+
+/// The number of values, and both sums.
+impl Wire for Moments {
+    const LEAST: usize = 8 + 2 * ExactSum::LEAST;
+    fn size(&self) -> usize {
+        8 + self.sum.size() + self.squares.size()
+    }
+    fn put(&self, out: &mut Writer) {
+        out.word(self.n);
+        self.sum.put(out);
+        self.squares.put(out);
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
+        let at = from.at();
+        Ok(Moments { n: checked_count(from.word()?, at)?, sum: Wire::get(from)?, squares: Wire::get(from)? })
     }
 }
 

@@ -5,7 +5,8 @@
 
 use super::RecordOrder;
 use super::state::{Add, State};
-use crate::types::Value;
+use crate::types::{DataType, Value};
+use crate::wire::{Reader, Wire, WireError, Writer};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -92,5 +93,50 @@ impl State for Last {
     }
     fn heap(&self) -> usize {
         self.0.as_ref().map_or(0, |x| heap(&x.1))
+    }
+}
+
+impl Wire for Listed {
+    fn size(&self) -> usize {
+        self.values.size()
+    }
+    fn put(&self, out: &mut Writer) {
+        self.values.put(out);
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
+        let values = Vec::<Placed>::get(from)?;
+        let heap = values.iter().map(|(_, value)| heap(value)).sum();
+        Ok(Listed { values, heap })
+    }
+}
+
+/// States that hold values as they are.
+macro_rules! placed {
+    ($($state:ty),*) => {$(
+        impl Wire for $state {
+            fn size(&self) -> usize {
+                self.0.size()
+            }
+            fn put(&self, out: &mut Writer) {
+                self.0.put(out);
+            }
+            fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
+                Wire::get(from).map(Self)
+            }
+        }
+        impl $state {
+            /// Whether it holds a value of the type, NULL, or nothing.
+            pub(super) fn is_of(&self, dtype: &DataType) -> bool {
+                self.0.as_ref().is_none_or(|(_, value)| value.is_of(dtype))
+            }
+        }
+    )*};
+}
+placed!(First, Last);
+
+impl Listed {
+    /// Whether all are values of the type or NULL.
+    pub(super) fn is_of(&self, dtype: &DataType) -> bool {
+        self.values.iter().all(|(_, value)| value.is_of(dtype))
     }
 }

@@ -7,8 +7,10 @@
 
 use super::codec::{Mixer, double_word, encode};
 use super::exact::decimal_to_f64;
+use super::fixed::checked_count;
 use super::state::{Add, State};
 use crate::types::{Column, ColumnData, compare_doubles};
+use crate::wire::{Reader, Wire, WireError, Writer};
 use serde::{Deserialize, Serialize};
 
 /// Bits of the hash that choose a register.
@@ -94,6 +96,44 @@ impl Cardinality {
             Cardinality::Sparse(hashes) => hashes.len() as i64,
             Cardinality::Dense(registers) => estimate(registers),
         }
+    }
+}
+
+/// The word 0 and the registers, eight a word; or the word 1 + n and n hashes.
+impl Wire for Cardinality {
+    fn size(&self) -> usize {
+        8 + match self {
+            Cardinality::Sparse(hashes) => u64::size_all(hashes),
+            Cardinality::Dense(registers) => u8::size_all(registers),
+        }
+    }
+    fn put(&self, out: &mut Writer) {
+        match self {
+            Cardinality::Sparse(hashes) => {
+                out.count(hashes.len() + 1);
+                u64::put_all(hashes, out);
+            }
+            Cardinality::Dense(registers) => {
+                out.count(0);
+                out.padded(registers);
+            }
+        }
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
+        let at = from.at();
+        let n = from.word_upto(SPARSE_MAX as u64 + 1, "expected at most 256 hashes")? as usize;
+        if let Some(n) = n.checked_sub(1) {
+            let hashes = u64::get_all(n, from)?;
+            if hashes.is_sorted_by(|a, b| a < b) {
+                return Ok(Cardinality::Sparse(hashes));
+            }
+            return Err(WireError { at, what: "expected hashes in ascending order" });
+        }
+        let registers = from.padded(REGISTERS)?;
+        if registers.iter().any(|rank| u32::from(*rank) > 64 - PRECISION + 1) {
+            return Err(WireError { at, what: "expected ranks of at most 53" });
+        }
+        Ok(Cardinality::Dense(registers.to_vec()))
     }
 }
 
@@ -269,6 +309,39 @@ impl State for Quantiles {
     }
     fn heap(&self) -> usize {
         self.buckets.capacity() * size_of::<(i32, u64)>()
+    }
+}
+
+/// The number of values; the number of buckets, their names two a word, their counts; least and greatest if there are values.
+impl Wire for Quantiles {
+    const LEAST: usize = 16;
+    fn size(&self) -> usize {
+        let bounds = if self.least.is_some() { 16 } else { 0 };
+        16 + (self.buckets.len() * 4).next_multiple_of(8) + self.buckets.len() * 8 + bounds
+    }
+    fn put(&self, out: &mut Writer) {
+        out.word(self.n);
+        out.count(self.buckets.len());
+        out.chunks(&self.buckets, |b| b.0.to_le_bytes());
+        out.padded(&[]);
+        out.chunks(&self.buckets, |b| b.1.to_le_bytes());
+        if let (Some(least), Some(greatest)) = (self.least, self.greatest) {
+            out.word(least);
+            out.word(greatest);
+        }
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
+        let at = from.at();
+        let n = checked_count(from.word()?, at)?;
+        let len = from.count(12)?;
+        let names = u32::get_all(len, from)?;
+        let buckets: Vec<_> = names.into_iter().map(|b| b as i32).zip(u64::get_all(len, from)?).collect();
+        let counted = buckets.iter().try_fold(0u64, |sum, b| sum.checked_add(b.1));
+        if !buckets.is_sorted_by(|a, b| a.0 < b.0) || counted != Some(n) {
+            return Err(WireError { at, what: "expected buckets in ascending order that hold all values" });
+        }
+        let (least, greatest) = if n > 0 { (Some(from.word()?), Some(from.word()?)) } else { (None, None) };
+        Ok(Quantiles { n, buckets, least, greatest })
     }
 }
 

@@ -1,8 +1,9 @@
 //! States of one group: what is held for it, how a value is added, and how two states become one.
 
 use super::exact::ExactSum;
-use super::fixed::{DecimalSum, IntSum};
+use super::fixed::{DecimalSum, IntSum, checked_count};
 use crate::types::compare_doubles;
+use crate::wire::{Reader, Wire, WireError, Writer};
 use serde::{Deserialize, Serialize};
 
 /// A commutative monoid: `merge` is associative and commutative as far as results can tell, and the default is its identity.
@@ -190,4 +191,110 @@ impl State for GreatestText {
     fn heap(&self) -> usize {
         self.0.as_ref().map_or(0, |x| x.len())
     }
+}
+
+impl Wire for Count {
+    fn size(&self) -> usize {
+        8
+    }
+    fn put(&self, out: &mut Writer) {
+        out.word(self.0);
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
+        let at = from.at();
+        checked_count(from.word()?, at).map(Count)
+    }
+    fn size_all(items: &[Self]) -> usize {
+        items.len() * 8
+    }
+    fn put_all(items: &[Self], out: &mut Writer) {
+        out.chunks(items, |count| count.0.to_le_bytes());
+    }
+}
+
+/// The number of doubles, and their sum.
+impl Wire for FloatSum {
+    const LEAST: usize = 8 + ExactSum::LEAST;
+    fn size(&self) -> usize {
+        8 + self.sum.size()
+    }
+    fn put(&self, out: &mut Writer) {
+        out.word(self.n);
+        self.sum.put(out);
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
+        let at = from.at();
+        Ok(FloatSum { n: checked_count(from.word()?, at)?, sum: Wire::get(from)? })
+    }
+}
+
+/// Which states hold a value, 64 a word; then the values.
+macro_rules! optional {
+    ($($state:ident),*) => {$(
+        impl<T: Wire + Copy> Wire for $state<T> {
+            // Checked exactly by `get_all`.
+            const LEAST: usize = 0;
+            fn size(&self) -> usize {
+                Self::size_all(std::slice::from_ref(self))
+            }
+            fn put(&self, out: &mut Writer) {
+                Self::put_all(std::slice::from_ref(self), out);
+            }
+            fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
+                Ok($state(get_optional(1, from)?.pop().flatten()))
+            }
+            fn size_all(items: &[Self]) -> usize {
+                bits(items.len()) + T::size_all(&items.iter().filter_map(|x| x.0).collect::<Vec<_>>())
+            }
+            fn put_all(items: &[Self], out: &mut Writer) {
+                bool::put_all(&items.iter().map(|x| x.0.is_some()).collect::<Vec<_>>(), out);
+                T::put_all(&items.iter().filter_map(|x| x.0).collect::<Vec<_>>(), out);
+            }
+            fn get_all(n: usize, from: &mut Reader<'_>) -> Result<Vec<Self>, WireError> {
+                Ok(get_optional(n, from)?.into_iter().map($state).collect())
+            }
+        }
+    )*};
+}
+optional!(Least, Greatest);
+
+/// Which states hold a text, 64 a word; then the texts.
+macro_rules! optional_text {
+    ($($state:ident),*) => {$(
+        impl Wire for $state {
+            // Checked exactly by `get_all`.
+            const LEAST: usize = 0;
+            fn size(&self) -> usize {
+                Self::size_all(std::slice::from_ref(self))
+            }
+            fn put(&self, out: &mut Writer) {
+                Self::put_all(std::slice::from_ref(self), out);
+            }
+            fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
+                Ok($state(get_optional(1, from)?.pop().flatten()))
+            }
+            fn size_all(items: &[Self]) -> usize {
+                bits(items.len()) + items.iter().filter_map(|x| x.0.as_ref()).map(Wire::size).sum::<usize>()
+            }
+            fn put_all(items: &[Self], out: &mut Writer) {
+                bool::put_all(&items.iter().map(|x| x.0.is_some()).collect::<Vec<_>>(), out);
+                items.iter().filter_map(|x| x.0.as_ref()).for_each(|text| text.put(out));
+            }
+            fn get_all(n: usize, from: &mut Reader<'_>) -> Result<Vec<Self>, WireError> {
+                Ok(get_optional(n, from)?.into_iter().map($state).collect())
+            }
+        }
+    )*};
+}
+optional_text!(LeastText, GreatestText);
+
+/// Bytes of `n` truth values.
+fn bits(n: usize) -> usize {
+    n.div_ceil(64) * 8
+}
+
+fn get_optional<T: Wire>(n: usize, from: &mut Reader<'_>) -> Result<Vec<Option<T>>, WireError> {
+    let held = bool::get_all(n, from)?;
+    let mut values = T::get_all(held.iter().filter(|h| **h).count(), from)?.into_iter();
+    Ok(held.into_iter().map(|held| if held { values.next() } else { None }).collect())
 }

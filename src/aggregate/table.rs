@@ -56,9 +56,9 @@ pub struct Lowered {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(try_from = "RawTable")]
 pub struct Table {
-    spec: Arc<TableSpec>,
-    keys: Keys,
-    states: Vec<Accumulator>,
+    pub(super) spec: Arc<TableSpec>,
+    pub(super) keys: Keys,
+    pub(super) states: Vec<Accumulator>,
 }
 
 thread_local! {

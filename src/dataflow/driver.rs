@@ -2,10 +2,10 @@
 
 use super::deal::Crew;
 use super::notes::Notes;
-use super::operators::{Cutoff, forward};
+use super::operators::{Cutoff, by_worker, forward};
 use super::side::{Side, ViewCounts};
 use super::table::{TableDriver, timed};
-use super::view::{Batch, How, InputOf, View, ViewChanges, ViewInput, build_view};
+use super::view::{How, InputOf, View, ViewChanges, ViewInput, build_view};
 use super::writer::Writer;
 use super::{Outlets, RunOptions, Shared};
 use crate::engine::ingest::ViewIngest;
@@ -20,7 +20,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use timely::container::CapacityContainerBuilder;
-use timely::dataflow::channels::pact::ExchangeCore;
 use timely::dataflow::operators::core::input::Handle;
 use timely::dataflow::operators::generic::operator::Operator;
 use timely::worker::Worker;
@@ -123,10 +122,16 @@ impl Work<'_> {
         let mut changes: Vec<ViewChanges> = Vec::new();
         let mut inputs: Vec<Option<ViewInput>> = Vec::new();
         worker.dataflow_named::<Instant, _, _>("Results", |scope| {
-            let to_writer = ExchangeCore::<CapacityContainerBuilder<Batch<Side>>, _>::new_core(|_: &Side| 0);
+            let to_writer = by_worker(|_: &Side| 0);
+            let shared = Arc::clone(self.shared);
             let stream = forward(side.to_stream(scope));
             stream.unary::<CapacityContainerBuilder<Vec<()>>, _, _, _>(to_writer, "Side", move |_, _| {
-                move |input, _output| input.for_each(|_, data| sink.borrow_mut().extend(data.drain(..)))
+                move |input, _output| {
+                    input.for_each(|_, data| {
+                        shared.check(data);
+                        sink.borrow_mut().extend(data.drain());
+                    });
+                }
             });
             for (v, view) in self.program.views.iter().enumerate() {
                 let cutoff = cutoffs.get(view.table).cloned().unwrap_or_default();

@@ -17,7 +17,8 @@ mod driver;
 mod instant;
 mod notes;
 pub mod operators;
-mod side;
+pub mod parcel;
+pub(crate) mod side;
 mod table;
 pub mod typed;
 mod view;
@@ -192,6 +193,13 @@ impl Shared {
     /// Whether the dataflow cannot run out any more.
     fn broken(&self) -> bool {
         self.broken.load(Ordering::Relaxed) || self.watch.as_ref().is_some_and(|watch| watch.is_lost())
+    }
+    /// Ends the run if a message cannot be read: what it held is missing for good.
+    fn check<M>(&self, parcel: &parcel::Parcel<M>) {
+        if let Some(error) = parcel.unreadable() {
+            self.fail(Error::cluster(format!("a message between processes cannot be read: {error}")));
+            self.broken.store(true, Ordering::SeqCst);
+        }
     }
     /// Ends the reading.
     fn stop_for(&self, why: Stopped) {

@@ -5,13 +5,15 @@
 //! settled where changes are gathered.
 
 use super::Shared;
-use super::view::{Batch, How};
+use super::parcel::Parcel;
+use super::view::How;
 use crate::engine::ResultRow;
 use crate::sink::{Change, Op};
 use crate::time::Instant;
 use crate::types::Value;
 use crate::watermark::BEFORE_ALL;
 use crate::window::core::{SliceTable, WindowCore};
+use crate::wire::Wire;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -74,6 +76,13 @@ impl Owed {
             _ => self.0 = None,
         }
     }
+}
+
+/// Sends each message of a parcel to the worker that `route` names (modulo the number of workers).
+pub fn by_worker<M: Wire + Clone + Send + 'static>(
+    route: impl Fn(&M) -> u64 + 'static,
+) -> impl ParallelizationContract<Instant, Parcel<M>> {
+    ExchangeCore::<CapacityContainerBuilder<Parcel<M>>, _>::new_core(move |message: &M| route(message))
 }
 
 /// Hands on what an input gives, so that an exchange may follow it.
@@ -231,9 +240,9 @@ pub(super) fn changelog<'scope>(
     cutoff: Cutoff,
     how: How,
     shared: &Arc<Shared>,
-) -> Stream<'scope, Instant, Batch<Published>> {
+) -> Stream<'scope, Instant, Parcel<Published>> {
     let shared = Arc::clone(shared);
-    stream.unary_frontier::<CapacityContainerBuilder<Batch<_>>, _, _, _>(
+    stream.unary_frontier::<CapacityContainerBuilder<Parcel<_>>, _, _, _>(
         Pipeline,
         "Changelog",
         move |_capability, _info| {
@@ -281,15 +290,14 @@ pub struct Gathered {
 /// Brings the changes of all workers of all processes to one of them (the changes of a process to its own, if each names
 /// its own) and lays them down in the documented order.
 pub(super) fn gather<'scope>(
-    stream: Stream<'scope, Instant, Batch<Published>>,
+    stream: Stream<'scope, Instant, Parcel<Published>>,
     to: usize,
     cutoff: Cutoff,
     absorbed: Arc<Shared>,
 ) -> Rc<RefCell<Gathered>> {
     let gathered = Rc::new(RefCell::new(Gathered::default()));
     let shared = Rc::clone(&gathered);
-    let to_writer =
-        ExchangeCore::<CapacityContainerBuilder<Batch<Published>>, _>::new_core(move |_: &Published| to as u64);
+    let to_writer = by_worker(move |_: &Published| to as u64);
     stream.unary_frontier::<CapacityContainerBuilder<Vec<()>>, _, _, _>(
         to_writer,
         "Gather",
@@ -297,7 +305,8 @@ pub(super) fn gather<'scope>(
             let mut waiting: BTreeMap<Instant, Vec<Published>> = BTreeMap::new();
             move |(input, frontier), _output| {
                 input.for_each(|_capability, data| {
-                    for published in data.drain(..) {
+                    absorbed.check(data);
+                    for published in data.drain() {
                         absorbed.absorbed(published.from, 0, 1);
                         waiting.entry(published.at).or_default().push(published);
                     }

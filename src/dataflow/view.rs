@@ -2,7 +2,8 @@
 
 use super::Shared;
 use super::deal::Crew;
-use super::operators::{Cutoff, Gathered, changelog, forward, gather, windows};
+use super::operators::{Cutoff, Gathered, by_worker, changelog, forward, gather, windows};
+use super::parcel::Parcel;
 use super::side::{Side, ViewCounts};
 use crate::aggregate::table::Table;
 use crate::engine::ResultRow;
@@ -12,23 +13,22 @@ use crate::plan::{ViewKind, ViewPlan};
 use crate::time::Instant;
 use crate::window::Assigner;
 use crate::window::core::WindowCore;
-use serde::{Deserialize, Serialize};
+use crate::wire::{Reader, Wire, WireError, Writer};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use timely::container::CapacityContainerBuilder;
-use timely::dataflow::channels::pact::ExchangeCore;
 use timely::dataflow::operators::core::input::Handle;
 
-/// Messages as they travel.
-pub(super) type Batch<M> = Vec<M>;
+/// An input of the results dataflow whose messages travel.
+pub(super) type InputOf<M> = Handle<Instant, CapacityContainerBuilder<Parcel<M>>>;
 
-/// An input of the results dataflow.
-pub(super) type InputOf<M> = Handle<Instant, CapacityContainerBuilder<Batch<M>>>;
+/// An input of updates that stay on their worker.
+type UpdatesInput = Handle<Instant, CapacityContainerBuilder<Vec<(ResultRow, Instant, isize)>>>;
 
 /// Contributions on their way to the worker that keeps their keys.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub(super) struct Routed {
     to: u64,
     /// Process that waits for it to be absorbed.
@@ -36,9 +36,24 @@ pub(super) struct Routed {
     contributions: Contributions,
 }
 
+impl Wire for Routed {
+    const LEAST: usize = Contributions::LEAST + 16;
+    fn size(&self) -> usize {
+        16 + self.contributions.size()
+    }
+    fn put(&self, out: &mut Writer) {
+        self.to.put(out);
+        self.from.put(out);
+        self.contributions.put(out);
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
+        Ok(Routed { to: Wire::get(from)?, from: Wire::get(from)?, contributions: Wire::get(from)? })
+    }
+}
+
 pub(super) enum ViewInput {
     Windowed(InputOf<Routed>),
-    PassThrough(InputOf<(ResultRow, Instant, isize)>),
+    PassThrough(UpdatesInput),
 }
 
 impl ViewInput {
@@ -153,11 +168,12 @@ pub(super) fn build_view(
             let shared = Arc::clone(shared);
             let results = windows(
                 stream,
-                ExchangeCore::<CapacityContainerBuilder<Batch<Routed>>, _>::new_core(|routed: &Routed| routed.to),
+                by_worker(|routed: &Routed| routed.to),
                 core,
                 cutoff.clone(),
-                move |core, messages: &mut Batch<Routed>, _at| {
-                    for routed in messages.drain(..) {
+                move |core, messages: &mut Parcel<Routed>, _at| {
+                    shared.check(messages);
+                    for routed in messages.drain() {
                         absorb(core, &routed.contributions);
                         shared.absorbed(routed.from, 1, 0);
                     }

@@ -3,6 +3,7 @@
 pub mod ingest;
 pub mod output;
 pub mod publish;
+mod wire;
 
 use crate::types::Value;
 use serde::{Deserialize, Serialize};

@@ -30,7 +30,7 @@ pub struct Contributions {
     pub selected: Vec<u32>,
     /// The runs.
     pub runs: Vec<Run>,
-    /// Contributions already combined by slice and key, on time for every window of their slice.
+    /// Contributions already combined by slice and key, on time for every window of their slice; no table is empty.
     pub combined: Vec<(i64, Table)>,
 }
 
