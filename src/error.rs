@@ -12,6 +12,8 @@ pub enum ErrorKind {
     Input,
     /// A result could not be computed or written (exit status 1).
     Output,
+    /// The processes of a cluster did not come together, or one was lost (exit status 4). Starting them again may help.
+    Cluster,
 }
 
 /// An error with its place, message, detail and hint.
@@ -47,6 +49,10 @@ impl Error {
     /// A result that cannot be computed or written.
     pub fn output(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Output, message)
+    }
+    /// Processes of a cluster that did not come or stay together.
+    pub fn cluster(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Cluster, message)
     }
     /// Says where: a file and line, or a position in the query.
     #[must_use]

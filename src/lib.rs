@@ -37,6 +37,7 @@
 
 pub mod aggregate;
 pub mod cli;
+pub mod cluster;
 pub mod dataflow;
 pub mod engine;
 pub mod error;
@@ -55,6 +56,13 @@ pub mod watermark;
 pub mod window;
 
 pub use error::{Error, ErrorKind, Result};
+
+/// Entry points of the fuzz targets; no part of the library.
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use crate::cluster::fuzzing::handshake;
+}
 
 /// The README's Rust, compiled and run with the doctests.
 #[cfg(doctest)]

@@ -1,0 +1,1 @@
+//! Tests over real sockets, all of them on ephemeral loopback ports.
