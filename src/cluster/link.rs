@@ -101,6 +101,11 @@ impl Connection {
         let _ = self.socket.shutdown(Shutdown::Both);
     }
 
+    #[cfg(test)]
+    pub(super) fn socket(&self) -> Arc<TcpStream> {
+        Arc::clone(&self.socket)
+    }
+
     pub(super) fn traffic(&self) -> Traffic {
         Traffic {
             process: self.peer,
