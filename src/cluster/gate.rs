@@ -92,6 +92,14 @@ impl Shared {
         self.stop.load(Ordering::Relaxed) || now() >= self.deadline
     }
 
+    /// Takes a connection off the list of those that wait; `false` if it was closed for a newer one.
+    fn forget(&self, id: u64) -> bool {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = waiting.len();
+        waiting.retain(|(other, _)| *other != id);
+        waiting.len() < before
+    }
+
     fn note(&self, note: impl FnOnce(&mut Notes)) {
         note(&mut self.notes.lock().unwrap_or_else(PoisonError::into_inner));
     }
@@ -126,7 +134,7 @@ fn broken(what: &str) -> impl Fn(std::io::Error) -> Failure {
 
 /// Goes through a handshake within the limit.
 fn shake(stream: &TcpStream, mut handshake: Handshake, limit: Duration) -> Result<Proven, Failure> {
-    let late = || Failure::Broken(format!("it did not answer within {}", seconds(limit)));
+    let late = || Failure::Broken(format!("it did not answer within {}: is its run under way?", seconds(limit)));
     let end = now() + limit;
     let (mut reader, mut writer) = (stream, stream);
     stream.set_nodelay(true).and_then(|()| stream.set_write_timeout(Some(limit))).map_err(broken("socket"))?;
@@ -203,7 +211,11 @@ fn admit(id: u64, stream: TcpStream, from: SocketAddr, shared: &Arc<Shared>, eve
     let work = move || {
         let limit = HANDSHAKE_MAX.min(own.deadline.saturating_duration_since(now()));
         let result = own.handshake(Role::Accepting, 0).and_then(|handshake| shake(&stream, handshake, limit));
-        own.waiting.lock().unwrap_or_else(PoisonError::into_inner).retain(|(other, _)| *other != id);
+        if !own.forget(id) {
+            // Closed for a newer one, perhaps after the last byte of the proof: the peer tries again.
+            let _ = own.threads.fetch_sub(1, Ordering::AcqRel);
+            return;
+        }
         match result {
             // The receiver is gone when the start has ended.
             Ok(proven) => drop(events.send(Event::Accepted(Arrival { proven, stream, from }))),
@@ -221,7 +233,7 @@ fn admit(id: u64, stream: TcpStream, from: SocketAddr, shared: &Arc<Shared>, eve
     let builder = thread::Builder::new().name("mesh:handshake".to_owned()).stack_size(STACK_BYTES);
     if builder.spawn(work).is_err() {
         let _ = shared.threads.fetch_sub(1, Ordering::AcqRel);
-        shared.waiting.lock().unwrap_or_else(PoisonError::into_inner).retain(|(other, _)| *other != id);
+        let _ = shared.forget(id);
     }
 }
 

@@ -46,7 +46,7 @@ pub use link::Link;
 pub use mesh::{Mesh, connect};
 pub use secret::{Secret, read_secret};
 pub use terms::{InputFile, Terms};
-pub use transport::allocators;
+pub use transport::{Allocators, allocators};
 pub use watch::{Loss, LossReason, Traffic, Watch};
 
 use crate::error::{Error, Result};

@@ -16,9 +16,10 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long to look at one peer for something to read.
+/// Between two looks at everything.
 const POLL: Duration = Duration::from_millis(1);
 /// Between two lines of progress.
 const REPORT: Duration = Duration::from_secs(3);
@@ -42,8 +43,18 @@ struct Peer {
 }
 
 impl Peer {
-    fn send(&self, bytes: &[u8]) -> io::Result<()> {
-        (&*self.stream).write_all(bytes)
+    /// Sends all of it, for as long as the deadline allows; the stream does not block.
+    fn send(&self, mut bytes: &[u8], deadline: Instant) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match (&*self.stream).write(bytes) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(sent) => bytes = bytes.get(sent..).unwrap_or_default(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && now() < deadline => thread::sleep(POLL),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 }
 
@@ -113,7 +124,7 @@ pub(super) fn start(
     // It ends within milliseconds.
     let _ = gate.join();
     match result {
-        Ok(()) => Ok(start.finish()),
+        Ok(()) => start.finish(),
         Err(fail) => Err(start.fail(fail)),
     }
 }
@@ -193,9 +204,7 @@ impl Start<'_> {
                 .into());
         }
         let trouble = |e| Error::cluster(format!("cannot set up the connection to {name}")).with_source(e);
-        arrival.stream.set_read_timeout(Some(POLL)).map_err(trouble)?;
-        let left = self.deadline.saturating_duration_since(now()).max(POLL);
-        arrival.stream.set_write_timeout(Some(left)).map_err(trouble)?;
+        arrival.stream.set_nonblocking(true).map_err(trouble)?;
         let mut frames = Frames::default();
         frames.push(&arrival.proven.rest);
         let from = arrival.from.to_string();
@@ -308,7 +317,7 @@ impl Start<'_> {
 
     fn send(&self, peer: usize, bytes: &[u8]) -> Result<(), Fail> {
         let Some(Some(connection)) = self.peers.get(peer) else { return Ok(()) };
-        connection.send(bytes).map_err(|e| self.lost(peer, &format!("cannot send to it ({e})")))
+        connection.send(bytes, self.deadline).map_err(|e| self.lost(peer, &format!("cannot send to it ({e})")))
     }
 
     fn lost(&self, peer: usize, what: &str) -> Fail {
@@ -397,24 +406,34 @@ impl Start<'_> {
         let frame = abort.encode();
         for peer in self.peers.iter().flatten() {
             // Whoever has gone need not be told.
-            let _ = peer.stream.set_write_timeout(Some(TELL));
-            let _ = peer.send(&frame).and_then(|()| peer.stream.shutdown(Shutdown::Write));
+            let _ = peer.send(&frame, now() + TELL).and_then(|()| peer.stream.shutdown(Shutdown::Write));
         }
         // Closing with something unread could take the reason back that is on its way.
         let end = now() + TELL;
         let mut buffer = [0; 4 << 10];
         for peer in self.peers.iter().flatten() {
-            let is_waiting = |e: io::Error| matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut);
-            while now() < end && (&*peer.stream).read(&mut buffer).map_or_else(is_waiting, |bytes| bytes > 0) {}
+            loop {
+                match (&*peer.stream).read(&mut buffer) {
+                    Ok(0) => break,
+                    Err(error) if error.kind() != io::ErrorKind::WouldBlock => break,
+                    _ if now() >= end => break,
+                    Ok(_) => {}
+                    Err(_) => thread::sleep(POLL),
+                }
+            }
         }
         error
     }
 
-    fn finish(self) -> Vec<Started> {
-        let peers = self.peers.into_iter().enumerate();
-        peers
-            .filter_map(|(peer, connection)| connection.map(|c| (peer, c)))
-            .map(|(peer, c)| Started { peer, stream: c.stream, received: c.frames.into_rest() })
-            .collect()
+    fn finish(self) -> Result<Vec<Started>> {
+        let trouble = |e| Error::cluster("cannot set up the connections to the other processes").with_source(e);
+        let mut started = Vec::new();
+        for (peer, connection) in self.peers.into_iter().enumerate() {
+            if let Some(Peer { stream, frames, .. }) = connection {
+                stream.set_nonblocking(false).map_err(trouble)?;
+                started.push(Started { peer, stream, received: frames.into_rest() });
+            }
+        }
+        Ok(started)
     }
 }

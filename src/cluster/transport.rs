@@ -31,6 +31,9 @@ impl Stream for Link {
     }
 }
 
+/// What timely needs to run over a mesh, and the watch over the peers.
+pub type Allocators = (Vec<AllocatorBuilder>, Box<dyn Any + Send>, Arc<Watch>);
+
 /// Builders for the workers of this process, what must be kept until they have ended, and the watch over the peers.
 ///
 /// Give the first two to `timely::execute::execute_from`. When timely drops the second, after the workers have ended, it
@@ -42,7 +45,7 @@ impl Stream for Link {
 ///
 /// # Errors
 /// The system gives no more threads.
-pub fn allocators(mesh: Mesh, threads: usize) -> Result<(Vec<AllocatorBuilder>, Box<dyn Any + Send>, Arc<Watch>)> {
+pub fn allocators(mesh: Mesh, threads: usize) -> Result<Allocators> {
     let Mesh { session, links, process } = mesh;
     let watch = Arc::clone(&session.watch);
     let hooks = Hooks::default();
