@@ -23,6 +23,8 @@ use std::time::{Duration, Instant};
 const POLL: Duration = Duration::from_millis(1);
 /// Between two lines of progress.
 const REPORT: Duration = Duration::from_secs(3);
+/// Longer deadlines are this one.
+const DEADLINE_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// How long to try to tell a peer that the start failed.
 const TELL: Duration = Duration::from_millis(200);
 
@@ -99,7 +101,7 @@ pub(super) fn start(
     progress: &dyn Fn(&str),
 ) -> Result<Vec<Started>> {
     let begun = now();
-    let deadline = begun + config.start_deadline;
+    let deadline = begun + config.start_deadline.min(DEADLINE_MAX);
     let shared = Shared::new(config, deadline)?;
     let (sender, events) = channel();
     let gate = gate::accept(Arc::clone(listener), Arc::clone(&shared), sender.clone())?;

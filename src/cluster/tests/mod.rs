@@ -1,5 +1,6 @@
 //! Tests over real sockets, all of them on ephemeral loopback ports.
 
+mod processes;
 mod proof;
 mod run;
 mod start;

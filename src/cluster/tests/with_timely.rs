@@ -25,8 +25,22 @@ fn quietly(name: &str, work: impl FnOnce()) {
 
 const ROUNDS: u64 = 200;
 
+/// How many rounds, and how long each waits.
+#[derive(Clone, Copy)]
+pub(super) struct Pace {
+    pub(super) rounds: u64,
+    pub(super) pause: Duration,
+}
+
+const FAST: Pace = Pace { rounds: ROUNDS, pause: Duration::ZERO };
+
 /// Every worker sends numbers round by round; gives their sum as received here, and how it ended.
-fn run(mesh: Mesh, threads: usize, at_round: impl Fn(u64, &Watch) + Send + Sync + 'static) -> (u64, Arc<Watch>) {
+pub(super) fn run(
+    mesh: Mesh,
+    threads: usize,
+    pace: Pace,
+    at_round: impl Fn(u64, &Watch) + Send + Sync + 'static,
+) -> (u64, Arc<Watch>) {
     let (builders, guard, watch) = allocators(mesh, threads).unwrap();
     let (for_workers, after) = (Arc::clone(&watch), Arc::clone(&watch));
     let guards = timely::execute::execute_from(builders, guard, timely::WorkerConfig::default(), move |worker| {
@@ -37,7 +51,8 @@ fn run(mesh: Mesh, threads: usize, at_round: impl Fn(u64, &Watch) + Send + Sync 
             let (probe, _) = stream.exchange(|n| *n).inspect(move |n| adding.set(adding.get() + n)).probe();
             (input, probe)
         });
-        for round in 0..ROUNDS {
+        for round in 0..pace.rounds {
+            thread::sleep(pace.pause);
             (0..50 * peers).for_each(|n| input.send(n));
             input.advance_to(round + 1);
             at_round(round, &for_workers);
@@ -78,7 +93,8 @@ fn two_by_two() -> Vec<Mesh> {
 #[test]
 fn a_computation_ends_cleanly() {
     quietly("a_computation_ends_cleanly", || {
-        let ends: Vec<_> = two_by_two().into_iter().map(|mesh| thread::spawn(|| run(mesh, 2, |_, _| ()))).collect();
+        let ends: Vec<_> =
+            two_by_two().into_iter().map(|mesh| thread::spawn(|| run(mesh, 2, FAST, |_, _| ()))).collect();
         let ends: Vec<_> = ends.into_iter().map(|end| end.join().unwrap()).collect();
         let sum: u64 = ends.iter().map(|(sum, _)| sum).sum();
         assert_eq!(sum, ROUNDS * 4 * (0..200).sum::<u64>());
@@ -98,8 +114,8 @@ fn a_loss_in_the_middle_ends_both_without_a_panic() {
             }
         };
         let mut meshes = two_by_two();
-        let one = meshes.pop().map(|mesh| thread::spawn(move || run(mesh, 2, cut))).unwrap();
-        let zero = meshes.pop().map(|mesh| thread::spawn(|| run(mesh, 2, |_, _| ()))).unwrap();
+        let one = meshes.pop().map(|mesh| thread::spawn(move || run(mesh, 2, FAST, cut))).unwrap();
+        let zero = meshes.pop().map(|mesh| thread::spawn(|| run(mesh, 2, FAST, |_, _| ()))).unwrap();
         for (process, end) in [zero, one].into_iter().enumerate() {
             let (_, watch) = end.join().unwrap();
             let loss = watch.lost().unwrap();
@@ -117,7 +133,7 @@ fn an_abort_in_the_middle_ends_the_other_without_a_panic() {
         let watch = meshes[1].watch();
         // One that has formed and does not run: its worker failed before it began.
         let one = meshes.pop().unwrap();
-        let zero = meshes.pop().map(|mesh| thread::spawn(|| run(mesh, 2, |_, _| ()))).unwrap();
+        let zero = meshes.pop().map(|mesh| thread::spawn(|| run(mesh, 2, FAST, |_, _| ()))).unwrap();
         thread::sleep(Duration::from_millis(50));
         watch.abort_all("cannot open the output");
         let (_, watch) = zero.join().unwrap();
