@@ -12,7 +12,7 @@ pub enum ErrorKind {
     Input,
     /// A result could not be computed or written (exit status 1).
     Output,
-    /// A cluster could not form, or lost a process (exit status 4).
+    /// The processes of a cluster did not come together, or one was lost (exit status 4). Starting them again may help.
     Cluster,
 }
 
@@ -50,7 +50,7 @@ impl Error {
     pub fn output(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Output, message)
     }
-    /// A cluster that cannot form, or has lost a process.
+    /// Processes of a cluster that did not come or stay together.
     pub fn cluster(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Cluster, message)
     }

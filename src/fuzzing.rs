@@ -2,6 +2,7 @@
 
 use crate::aggregate::AggregateFunc;
 use crate::aggregate::table::Table;
+pub use crate::cluster::fuzzing::handshake;
 use crate::dataflow::operators::Published;
 use crate::dataflow::side::Side;
 use crate::engine::ResultRow;

@@ -37,6 +37,7 @@
 
 pub mod aggregate;
 pub mod cli;
+pub mod cluster;
 pub mod dataflow;
 pub mod engine;
 pub mod error;
@@ -59,6 +60,8 @@ pub mod window;
 pub mod wire;
 
 pub use error::{Error, ErrorKind, Result};
+
+/// Entry points of the fuzz targets; no part of the library.
 
 /// The README's Rust, compiled and run with the doctests.
 #[cfg(doctest)]

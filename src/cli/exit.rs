@@ -8,5 +8,7 @@ pub const FAILURE: u8 = 1;
 pub const USAGE: u8 = 2;
 /// `verify` found a difference between the engine and the oracle.
 pub const DIFFERENCE: u8 = 3;
+/// The processes of a cluster did not come together, or one of them was lost. Starting all of them again may help.
+pub const CLUSTER: u8 = 4;
 /// Ended by Ctrl-C (or SIGTERM); what was final has been published.
 pub const INTERRUPTED: u8 = 130;

@@ -148,7 +148,11 @@ pub fn main() -> ExitCode {
         Ok(status) => ExitCode::from(status),
         Err(error) => {
             print_error(&error);
-            ExitCode::from(if error.kind() == ErrorKind::Usage { exit::USAGE } else { exit::FAILURE })
+            ExitCode::from(match error.kind() {
+                ErrorKind::Usage => exit::USAGE,
+                ErrorKind::Cluster => exit::CLUSTER,
+                ErrorKind::Input | ErrorKind::Output => exit::FAILURE,
+            })
         }
     }
 }
