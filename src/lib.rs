@@ -61,8 +61,6 @@ pub mod wire;
 
 pub use error::{Error, ErrorKind, Result};
 
-/// Entry points of the fuzz targets; no part of the library.
-
 /// The README's Rust, compiled and run with the doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -2,6 +2,7 @@
 //!
 //! Data goes to stdout, everything else to stderr. A closed pipe is success.
 
+pub mod cluster;
 pub mod exit;
 pub mod explain;
 pub mod r#gen;
@@ -9,6 +10,7 @@ mod outputs;
 mod progress;
 pub mod run;
 pub mod schema;
+mod supervise;
 pub mod verify;
 
 use crate::error::{Error, ErrorKind};
@@ -28,7 +30,7 @@ use std::process::ExitCode;
   slackwater run -e \"SELECT …\" --horizon 3m | jq .
   slackwater schema events.ndjson > table.sql
 
-Exit status: 0 success · 1 a run failed · 2 wrong query, setting or arguments · 3 verify found a difference · 130 interrupted")]
+Exit status: 0 success · 1 a run failed · 2 wrong query, setting or arguments · 3 verify found a difference · 4 a process of a cluster was lost · 130 interrupted")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -66,21 +68,18 @@ pub struct ProgramArgs {
 }
 
 impl ProgramArgs {
-    /// Reads and plans the program.
-    fn plan(&self) -> Result<Program, Error> {
-        let horizon_us = match &self.horizon {
-            None => None,
-            Some(text) => {
-                let us = crate::time::parse_duration(text)
-                    .map_err(|e| Error::usage(format!("--horizon: {e}")).with_hint("write it as 30s, 3m or 1h30m"))?;
-                if us < 0 {
-                    return Err(Error::usage("--horizon: expected a duration of at least 0, found a negative one"));
-                }
-                Some(us)
-            }
-        };
-        let defaults = sql::BareSelectDefaults { horizon_us, late: self.late.clone() };
-        let (name, text) = match (&self.sql, &self.file) {
+    /// The program must not come from standard input: every process reads it for itself.
+    fn refuse_stdin(&self, flag: &str) -> Result<(), Error> {
+        if self.sql.is_none() && self.file.as_ref().is_some_and(|f| f.as_os_str() == "-") {
+            let message = format!("{flag}: every process reads the program, which standard input gives only once");
+            return Err(Error::usage(message).with_hint("keep the program in a file, or give its text with -e"));
+        }
+        Ok(())
+    }
+
+    /// The program's name and text.
+    fn text(&self) -> Result<(String, String), Error> {
+        Ok(match (&self.sql, &self.file) {
             (Some(sql), _) => ("-e".to_owned(), sql.clone()),
             (None, Some(file)) if file.as_os_str() == "-" => (
                 "stdin".to_owned(),
@@ -102,7 +101,24 @@ impl ProgramArgs {
                     Error::usage("no program given").with_hint("name a file with SQL, or give the text: -e SQL")
                 );
             }
+        })
+    }
+
+    /// Reads and plans the program.
+    fn plan(&self) -> Result<Program, Error> {
+        let horizon_us = match &self.horizon {
+            None => None,
+            Some(text) => {
+                let us = crate::time::parse_duration(text)
+                    .map_err(|e| Error::usage(format!("--horizon: {e}")).with_hint("write it as 30s, 3m or 1h30m"))?;
+                if us < 0 {
+                    return Err(Error::usage("--horizon: expected a duration of at least 0, found a negative one"));
+                }
+                Some(us)
+            }
         };
+        let defaults = sql::BareSelectDefaults { horizon_us, late: self.late.clone() };
+        let (name, text) = self.text()?;
         let program = sql::plan(&name, &text, &defaults)?;
         if program.views.iter().all(|v| v.name.is_some()) {
             for (flag, given) in [("horizon", self.horizon.is_some()), ("late", self.late.is_some())] {

@@ -1,9 +1,10 @@
 //! The outputs of a `run`: what worker 0 gives, written where the program says.
 
+use super::cluster::PROCESS;
 use crate::engine::ingest::{TooLate, ViewIngest};
 use crate::engine::output::{Ending, Flow, Reject, RunOutput};
 use crate::error::{Error, Result};
-use crate::plan::{OnError, Program, SinkTarget};
+use crate::plan::{OnError, Program, SinkPlan, SinkTarget};
 use crate::sink::late::{LateEncoder, LateRow};
 use crate::sink::rejects::{FirstRejects, RejectEncoder, RejectRow};
 use crate::sink::rows::OutputOptions;
@@ -82,6 +83,34 @@ impl Correctable {
     }
 }
 
+/// Which sinks of a program are written here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// All; those of single processes as process 0's.
+    Alone,
+    /// Those that are written once, and everything else that is.
+    Whole,
+    /// Those that each process writes for its own keys.
+    Process(usize),
+}
+
+impl Part {
+    /// The sink as it is written here, if it is.
+    fn sink(self, sink: &SinkPlan) -> Option<SinkPlan> {
+        let SinkTarget::File(path, format) = &sink.target else {
+            return (!matches!(self, Part::Process(_))).then(|| sink.clone());
+        };
+        let process = match (self, path.contains(PROCESS)) {
+            (Part::Alone, _) => 0,
+            (Part::Whole, false) => 0,
+            (Part::Process(process), true) => process,
+            (Part::Whole, true) | (Part::Process(_), false) => return None,
+        };
+        let target = SinkTarget::File(path.replace(PROCESS, &process.to_string()), *format);
+        Some(SinkPlan { target, ..sink.clone() })
+    }
+}
+
 /// All outputs of a program.
 pub struct Outputs {
     program: Arc<Program>,
@@ -94,19 +123,22 @@ pub struct Outputs {
 }
 
 impl Outputs {
-    /// Opens every sink of the program. `elapsed` gives the seconds since the run began.
+    /// Opens the sinks of the program that are written here. `elapsed` gives the seconds since the run began.
     pub fn open(
         program: &Arc<Program>,
         sources: &[Arc<dyn Source>],
         options: &OutputOptions,
+        part: Part,
         elapsed: Box<dyn Fn() -> f64 + Send>,
     ) -> Result<(Outputs, Arc<Mutex<Left>>)> {
         let left = Arc::new(Mutex::new(Left::default()));
         let mut views = Vec::new();
+        let once = !matches!(part, Part::Process(_));
         for (v, view) in program.views.iter().enumerate() {
-            let sinks = program.sinks.iter().filter(|s| s.view == v);
-            let output = ViewOutput::new(view, sinks, options)?;
-            let late = view.late.as_ref().map(|path| late_file(program, v, path)).transpose()?;
+            let sinks: Vec<SinkPlan> =
+                program.sinks.iter().filter(|s| s.view == v).filter_map(|s| part.sink(s)).collect();
+            let output = ViewOutput::new(view, &sinks, options)?;
+            let late = view.late.as_ref().filter(|_| once).map(|path| late_file(program, v, path)).transpose()?;
             let correctable = Correctable { horizon_us: view.horizon_us.unwrap_or(0), ..Correctable::default() };
             views.push(OneView { output: Some(output), late, lags: Lags::default(), correctable });
         }
@@ -117,7 +149,7 @@ impl Outputs {
                 Ok(RejectFile { spool: Spool::create(path, &encoder.header())?, encoder })
             };
             tables.push(TableOutput {
-                rejects: table.rejects.as_ref().map(open).transpose()?,
+                rejects: table.rejects.as_ref().filter(|_| once).map(open).transpose()?,
                 first: FirstRejects::default(),
                 on_error: table.on_error,
                 files: source.lanes().iter().map(|l| l.files.clone()).collect(),

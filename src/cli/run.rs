@@ -1,10 +1,13 @@
 //! `slackwater run`: a program to the end of its input.
 
-use super::outputs::{Left, Outputs};
+use super::cluster::{self, ClusterArgs};
+use super::outputs::{Left, Outputs, Part};
 use super::progress::ProgressLine;
-use super::{ProgramArgs, exit};
-use crate::dataflow::{self, RunOptions};
+use super::{ProgramArgs, exit, supervise};
+use crate::cluster::ClusterConfig;
+use crate::dataflow::{self, RunOptions, Stopped};
 use crate::engine::ingest::wanted_columns;
+use crate::engine::output::RunOutput;
 use crate::error::{Error, Result};
 use crate::plan::{Program, SinkFormat, SinkTarget};
 use crate::sink::rows::OutputOptions;
@@ -32,8 +35,8 @@ enum StdoutFormat {
 #[derive(Debug, Args)]
 pub struct RunArgs {
     #[command(flatten)]
-    program: ProgramArgs,
-    /// Worker threads. Results do not depend on it.
+    pub(super) program: ProgramArgs,
+    /// Worker threads, of each process. Results do not depend on it.
     #[arg(short = 'w', long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     workers: u16,
     /// Format of standard output [default: a table on a terminal, NDJSON otherwise].
@@ -47,25 +50,69 @@ pub struct RunArgs {
     rejects: Option<String>,
     /// Print neither progress nor the summary line.
     #[arg(short, long)]
-    quiet: bool,
+    pub(super) quiet: bool,
+    #[command(flatten)]
+    cluster: ClusterArgs,
     /// Bytes of input decoded at a time. Results do not depend on it.
     #[arg(long, default_value_t = 1 << 20, value_name = "BYTES", hide_short_help = true)]
     block_bytes: usize,
+}
+
+impl RunArgs {
+    /// Settings that must be the same on all processes, by name.
+    pub(super) fn settings(&self) -> Vec<(String, String)> {
+        let text = |value: Option<&str>| value.unwrap_or("none").to_owned();
+        vec![
+            ("--horizon".to_owned(), text(self.program.horizon.as_deref())),
+            ("--late".to_owned(), text(self.program.late.as_deref())),
+            ("--rejects".to_owned(), text(self.rejects.as_deref())),
+            ("--block-bytes".to_owned(), self.block_bytes.to_string()),
+            ("feature parquet".to_owned(), cfg!(feature = "parquet").to_string()),
+        ]
+    }
 }
 
 /// Runs the command.
 pub(super) fn run(args: &RunArgs) -> Result<u8> {
     let mut program = args.program.plan()?;
     set_rejects(&mut program, args.rejects.as_deref())?;
-    for warning in &program.warnings {
+    cluster::check_paths(&program)?;
+    let threads = usize::from(args.workers);
+    let stop = Arc::new(AtomicBool::new(false));
+    if let Some(processes) = args.cluster.local_processes() {
+        args.program.refuse_stdin("--local-processes")?;
+        let _ = catch_signals(&stop)?;
+        return supervise::run(processes, &stop);
+    }
+    supervise::die_with_parent();
+    let config = args.cluster.config(threads)?;
+    if config.is_some() {
+        args.program.refuse_stdin("-n")?;
+    }
+    let first = config.as_ref().is_none_or(|c| c.process == 0);
+    for warning in program.warnings.iter().filter(|_| first) {
         say(&format!("warning: {warning}\n"));
     }
-    let program = Arc::new(program);
-    let workers = usize::from(args.workers);
-    let sources = open_sources(&program, &SourceOptions { block_bytes: args.block_bytes.clamp(64, 1 << 30), workers })?;
-    refuse_shared_files(&program, args.summary.as_deref(), &inputs(args, &program, &sources))?;
-    let stop = Arc::new(AtomicBool::new(false));
+    execute(args, Arc::new(program), config, stop)
+}
+
+/// Opens everything, runs, and says what is left to say.
+fn execute(args: &RunArgs, program: Arc<Program>, config: Option<ClusterConfig>, stop: Arc<AtomicBool>) -> Result<u8> {
+    let threads = usize::from(args.workers);
+    let (process, processes) = config.as_ref().map_or((0, 1), |c| (c.process, c.processes));
+    let block_bytes = args.block_bytes.clamp(64, 1 << 30);
+    let source_options = SourceOptions { block_bytes, workers: threads * processes };
+    // The others take the files from process 0.
+    let mut sources = if process == 0 { open_sources(&program, &source_options)? } else { Vec::new() };
+    if process == 0 {
+        refuse_shared_files(&program, args.summary.as_deref(), &inputs(args, &program, &sources))?;
+    }
     let interrupted = catch_signals(&stop)?;
+    let mut mesh = None;
+    if let Some(config) = &config {
+        let joined = cluster::join(args, &program, &source_options, config, sources)?;
+        (mesh, sources) = (Some(joined.mesh), joined.sources);
+    }
     let format = args.format.map(|f| match f {
         StdoutFormat::Ndjson => SinkFormat::Ndjson,
         StdoutFormat::Csv => SinkFormat::Csv,
@@ -73,25 +120,47 @@ pub(super) fn run(args: &RunArgs) -> Result<u8> {
     });
     let output_options = OutputOptions::new(std::io::stdout().is_terminal(), format);
     let begun = now();
-    let elapsed = Box::new(move || begun.elapsed().as_secs_f64());
-    let (outputs, left) = Outputs::open(&program, &sources, &output_options, elapsed)?;
-    let options = RunOptions { workers, stop, ..RunOptions::default() };
+    let open = |part| {
+        let elapsed = Box::new(move || begun.elapsed().as_secs_f64());
+        Outputs::open(&program, &sources, &output_options, part, elapsed)
+    };
+    let partitioned = if mesh.is_some() { cluster::partitioned(&program) } else { Vec::new() };
+    let own = if partitioned.is_empty() { None } else { Some(open(Part::Process(process))?.0) };
+    let all = match (&mesh, process) {
+        (None, _) => Some(open(Part::Alone)?),
+        (Some(_), 0) => Some(open(Part::Whole)?),
+        (Some(_), _) => None,
+    };
+    let (all, left) = all.map_or((None, None), |(outputs, left)| (Some(boxed(outputs)), Some(left)));
+    let options = RunOptions { workers: threads, stop, partitioned, ..RunOptions::default() };
     let bytes = sources.iter().flat_map(|s| s.lanes()).map(|l| l.bytes).sum::<Option<u64>>();
     // Rows and a progress bar on one terminal would overwrite each other.
     let rows_on_terminal =
         std::io::stdout().is_terminal() && program.sinks.iter().any(|s| matches!(s.target, SinkTarget::Stdout(_)));
-    let line = ProgressLine::start(Arc::clone(&options.progress), bytes, !args.quiet && !rows_on_terminal);
-    let result = dataflow::run(program, sources, &options, Box::new(outputs));
+    let shown = !args.quiet && !rows_on_terminal && process == 0;
+    let line = ProgressLine::start(Arc::clone(&options.progress), bytes, shown);
+    let result = match (mesh, all) {
+        (None, Some(all)) => dataflow::run(program, sources, &options, all)
+            .map(|complete| dataflow::Ended { complete, ..dataflow::Ended::default() }),
+        (None, None) => Ok(dataflow::Ended::default()),
+        (Some(mesh), all) => dataflow::run_cluster(program, sources, &options, mesh, all, own.map(boxed)),
+    };
     drop(line);
-    let complete = result?;
-    let closed = report(args, &left)?;
-    Ok(if complete || closed {
-        exit::SUCCESS
-    } else if interrupted.load(Ordering::SeqCst) {
-        exit::INTERRUPTED
-    } else {
-        exit::FAILURE
+    let ended = result?;
+    let closed = match left {
+        Some(left) => report(args, &left, &ended)?,
+        None => ended.stopped == Some(Stopped::Closed),
+    };
+    let interrupted = interrupted.load(Ordering::SeqCst) || ended.stopped == Some(Stopped::Interrupted);
+    Ok(match (ended.complete || closed, interrupted) {
+        (true, _) => exit::SUCCESS,
+        (false, true) => exit::INTERRUPTED,
+        (false, false) => exit::FAILURE,
     })
+}
+
+fn boxed(outputs: Outputs) -> Box<dyn RunOutput + Send> {
+    Box::new(outputs)
 }
 
 /// The clock, for the seconds of the summary alone.
@@ -145,14 +214,15 @@ fn catch_signals(stop: &Arc<AtomicBool>) -> Result<Arc<AtomicBool>> {
 }
 
 /// Prints what is left to say; says whether the reader of stdout went away.
-fn report(args: &RunArgs, left: &Arc<Mutex<Left>>) -> Result<bool> {
-    let left = left.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+fn report(args: &RunArgs, left: &Arc<Mutex<Left>>, ended: &dataflow::Ended) -> Result<bool> {
+    let mut left = left.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let mut text = String::new();
     for line in &left.rejects {
         text.push_str(line);
         text.push('\n');
     }
-    if let Some(summary) = &left.summary {
+    if let Some(summary) = &mut left.summary {
+        summary.physical.exchanged_bytes = ended.exchanged_bytes;
         if !args.quiet {
             text.push_str(&summary.line());
             text.push('\n');
@@ -165,7 +235,8 @@ fn report(args: &RunArgs, left: &Arc<Mutex<Left>>) -> Result<bool> {
     Ok(left.closed)
 }
 
-fn say(text: &str) {
+/// Prints to stderr.
+pub(super) fn say(text: &str) {
     // If stderr is closed there is nobody to tell.
     let _ = std::io::stderr().write_all(text.as_bytes());
 }

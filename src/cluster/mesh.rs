@@ -3,7 +3,7 @@
 use super::link::{Connection, Link};
 use super::start::{Started, start};
 use super::watch::{Traffic, Watch};
-use super::{ClusterConfig, Terms, hosts};
+use super::{ClusterConfig, InputsCheck, Terms, hosts};
 use crate::error::{Error, Result};
 use std::net::TcpListener;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -25,6 +25,15 @@ impl Mesh {
         Arc::clone(&self.session.watch)
     }
     /// Bytes of every connection so far; later ask [`Watch::traffic`].
+    /// Index of this process.
+    pub fn process(&self) -> usize {
+        self.process
+    }
+    /// Number of processes.
+    pub fn processes(&self) -> usize {
+        self.links.len()
+    }
+    /// Bytes of every connection so far, by peer.
     pub fn traffic(&self) -> Vec<Traffic> {
         self.session.watch.traffic()
     }
@@ -40,11 +49,26 @@ impl Mesh {
 ///   setting or input file than the others have, or an index that is taken;
 /// * a cluster error: the own address cannot be listened on, or a process was not there within the deadline, or left.
 pub fn connect(config: &ClusterConfig, terms: &Terms, progress: &dyn Fn(&str)) -> Result<Mesh> {
+    connect_checked(config, terms, None, progress)
+}
+
+/// [`connect`] for a process that need not see all of process 0's input files: `check` is given the list of process 0 (on the
+/// others), and says what is wrong with it here, in words that follow the name of this process. Without it the lists must be
+/// the same.
+///
+/// # Errors
+/// As [`connect`].
+pub fn connect_checked(
+    config: &ClusterConfig,
+    terms: &Terms,
+    check: Option<InputsCheck<'_>>,
+    progress: &dyn Fn(&str),
+) -> Result<Mesh> {
     config.check()?;
     if terms.threads != config.threads {
         return Err(Error::usage(format!("-w: the terms have {}, the cluster has {}", terms.threads, config.threads)));
     }
-    connect_on(hosts::listen(config)?, config, terms, progress, true)
+    connect_on(hosts::listen(config)?, config, terms, check, progress, true)
 }
 
 /// [`connect`] with a listener at hand, and with heartbeats or without.
@@ -52,11 +76,12 @@ pub(super) fn connect_on(
     listener: TcpListener,
     config: &ClusterConfig,
     terms: &Terms,
+    check: Option<InputsCheck<'_>>,
     progress: &dyn Fn(&str),
     beats: bool,
 ) -> Result<Mesh> {
     let listener = Arc::new(listener);
-    let started = start(&listener, config, terms, progress)?;
+    let started = start(&listener, config, terms, check, progress)?;
     let connection = |started: Started| {
         let address = config.addresses.get(started.peer).cloned().unwrap_or_default();
         Connection::new(started.peer, address, started.stream, started.received, config.silence).map(Arc::new).map_err(

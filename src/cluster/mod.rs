@@ -43,9 +43,9 @@ pub mod transport;
 pub mod watch;
 
 pub use link::Link;
-pub use mesh::{Mesh, connect};
+pub use mesh::{Mesh, connect, connect_checked};
 pub use secret::{Secret, read_secret};
-pub use terms::{InputFile, Terms};
+pub use terms::{InputFile, InputsCheck, Terms};
 pub use transport::{Allocators, allocators};
 pub use watch::{Loss, LossReason, Traffic, Watch};
 

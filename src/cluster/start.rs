@@ -8,7 +8,7 @@ use super::frame::{self, Abort, BadFrame, Frames, Kind};
 use super::gate::{self, Arrival, Event, Shared};
 use super::handshake::code;
 use super::secret::HINT;
-use super::terms::{Terms, TermsReader};
+use super::terms::{InputsCheck, Terms, TermsReader};
 use super::{ClusterConfig, now, seconds};
 use crate::error::{Error, ErrorKind, Result};
 use std::io::{self, Read, Write};
@@ -77,6 +77,7 @@ impl From<Error> for Fail {
 struct Start<'a> {
     config: &'a ClusterConfig,
     terms: &'a Terms,
+    check: Option<InputsCheck<'a>>,
     progress: &'a dyn Fn(&str),
     shared: Arc<Shared>,
     events: Receiver<Event>,
@@ -98,6 +99,7 @@ pub(super) fn start(
     listener: &Arc<TcpListener>,
     config: &ClusterConfig,
     terms: &Terms,
+    check: Option<InputsCheck<'_>>,
     progress: &dyn Fn(&str),
 ) -> Result<Vec<Started>> {
     let begun = now();
@@ -108,6 +110,7 @@ pub(super) fn start(
     let mut start = Start {
         config,
         terms,
+        check,
         progress,
         shared: Arc::clone(&shared),
         events,
@@ -271,7 +274,11 @@ impl Start<'_> {
             Kind::Terms | Kind::Inputs if is_ruled && !self.agreed => {
                 if let Some(ruling) = ruling.map_err(bad)? {
                     let (rule, who) = (self.config.name(0), self.config.name(self.config.process));
-                    if let Some(difference) = ruling.differences(self.terms, &rule, &who) {
+                    let inputs = || match self.check {
+                        Some(check) => check(&ruling.inputs).map(|text| format!("{who} {text}")),
+                        None => ruling.different_inputs(self.terms, &rule, &who),
+                    };
+                    if let Some(difference) = ruling.differences(self.terms, &rule, &who).or_else(inputs) {
                         let error = Error::usage(difference);
                         return Err(error.with_hint("all processes take the same program, settings and files").into());
                     }

@@ -23,6 +23,9 @@ pub struct InputFile {
     pub bytes: Option<u64>,
 }
 
+/// Says which of process 0's input files a process cannot read as they are there.
+pub type InputsCheck<'a> = &'a dyn Fn(&[InputFile]) -> Option<String>;
+
 /// What a process runs. Those of process 0 rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
@@ -89,7 +92,8 @@ impl Terms {
         Ok(frames)
     }
 
-    /// What of these, the ruling ones, a process with `own` does not agree to; `rule` and `who` name both processes.
+    /// What of these, the ruling ones, a process with `own` does not agree to, files aside; `rule` and `who` name both
+    /// processes.
     pub fn differences(&self, own: &Terms, rule: &str, who: &str) -> Option<String> {
         let two = |what: &str, a: &dyn fmt::Display, b: &dyn fmt::Display| {
             Some(format!("the processes do not run the same thing: {what}: {rule} has {a}, {who} has {b}"))
@@ -112,10 +116,11 @@ impl Terms {
                 return two(&format!("setting \"{name}\""), &text(a), &text(b));
             }
         }
-        self.different_inputs(own, rule, who)
+        None
     }
 
-    fn different_inputs(&self, own: &Terms, rule: &str, who: &str) -> Option<String> {
+    /// Which of these, the ruling files, a process with `own` does not see alike.
+    pub fn different_inputs(&self, own: &Terms, rule: &str, who: &str) -> Option<String> {
         let by_path = |files: &[InputFile]| -> BTreeMap<(String, String), Option<u64>> {
             files.iter().map(|f| ((f.table.clone(), f.path.clone()), f.bytes)).collect()
         };

@@ -24,10 +24,12 @@ pub mod typed;
 mod view;
 mod writer;
 
+use crate::cluster::{self, Mesh, Watch};
 use crate::engine::output::RunOutput;
 use crate::error::{Error, Result};
 use crate::plan::Program;
 use crate::source::Source;
+use crate::watermark::{AFTER_ALL, BEFORE_ALL};
 use deal::Crew;
 use serde::{Deserialize, Serialize};
 use std::any::Any;
@@ -153,15 +155,6 @@ pub(crate) struct Shared {
     watch: Option<Arc<Watch>>,
 }
 
-/// Placeholder until the mesh is there.
-#[derive(Debug)]
-pub(crate) struct Watch;
-impl Watch {
-    fn is_lost(&self) -> bool {
-        false
-    }
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
@@ -192,7 +185,16 @@ impl Shared {
     }
     /// Whether the dataflow cannot run out any more.
     fn broken(&self) -> bool {
-        self.broken.load(Ordering::Relaxed) || self.watch.as_ref().is_some_and(|watch| watch.is_lost())
+        self.broken.load(Ordering::Relaxed) || self.watch.as_ref().is_some_and(|watch| watch.lost().is_some())
+    }
+    /// Lets the other processes know that this one leaves the run.
+    fn tell_of_the_break(&self) {
+        if let Some(watch) = &self.watch
+            && self.broken.load(Ordering::SeqCst)
+        {
+            let reason = lock(&self.error).as_ref().map_or_else(|| "it broke off".to_owned(), Error::to_string);
+            watch.abort_all(&reason);
+        }
     }
     /// Ends the run if a message cannot be read: what it held is missing for good.
     fn check<M>(&self, parcel: &parcel::Parcel<M>) {
@@ -269,7 +271,42 @@ pub fn run(
         .map_err(|message| Error::output(format!("cannot start the workers: {message}")))?;
     let shared = Shared::new(&options.stop, 0, 1);
     let outlets = Outlets { all: Some(output), own: None };
-    execute(program, sources, options, Fabric { builders, others, shared, processes: 1 }, outlets)
+    let ended = execute(program, sources, options, Fabric { builders, others, shared, processes: 1 }, outlets)?;
+    Ok(ended.complete)
+}
+
+/// How a process of a cluster came to the end of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ended {
+    /// Whether the whole input was read.
+    pub complete: bool,
+    /// Why reading stopped, if some process said so.
+    pub stopped: Option<Stopped>,
+    /// Bytes sent to and received from other processes.
+    pub exchanged_bytes: Option<u64>,
+}
+
+/// Runs a program on the processes of a mesh, each calling this with the same program and equal sources.
+///
+/// `output` is process 0's and takes everything; `own` takes this process's share of the views in
+/// [`RunOptions::partitioned`]. Process 0's own errors are as those of [`run`].
+///
+/// # Errors
+/// As [`run`]; and when another process fails, or is lost: then nothing is written to the end.
+pub fn run_cluster(
+    program: Arc<Program>,
+    sources: Vec<Arc<dyn Source>>,
+    options: &RunOptions,
+    mesh: Mesh,
+    output: Option<Box<dyn RunOutput + Send>>,
+    own: Option<Box<dyn RunOutput + Send>>,
+) -> Result<Ended> {
+    let (process, processes) = (mesh.process(), mesh.processes());
+    let (builders, others, watch) = cluster::allocators(mesh, options.workers.max(1))?;
+    let mut shared = Shared::new(&options.stop, process, processes);
+    shared.watch = Some(watch);
+    let all = output.filter(|_| process == 0);
+    execute(program, sources, options, Fabric { builders, others, shared, processes }, Outlets { all, own })
 }
 
 /// What workers are made of.
@@ -286,7 +323,7 @@ fn execute(
     options: &RunOptions,
     fabric: Fabric,
     outlets: Outlets,
-) -> Result<bool> {
+) -> Result<Ended> {
     let Fabric { builders, others, shared, processes } = fabric;
     let threads = builders.len();
     let shared = Arc::new(shared);
@@ -308,6 +345,7 @@ fn execute(
             false
         });
         if worker_shared.broken() {
+            worker_shared.tell_of_the_break();
             drop_dataflows(worker);
         }
         if let Some(schedule) = &worker_options.schedule {
@@ -323,6 +361,26 @@ fn execute(
             Err(message) => shared.panicked(worker, &message),
         }
     }
+    let lost = shared.watch.as_ref().and_then(|watch| watch.lost());
     let error = lock(&shared.error).take();
-    error.map_or(Ok(complete), Err)
+    match (error, lost) {
+        (Some(error), _) => Err(error),
+        (None, Some(loss)) => Err(lost_at(loss, options.progress.watermark_us.load(Ordering::Relaxed))),
+        (None, None) => {
+            let traffic = shared.watch.as_ref().map(|watch| watch.traffic());
+            let exchanged_bytes = traffic.map(|t| t.iter().map(|t| t.sent_bytes + t.received_bytes).sum());
+            Ok(Ended { complete, stopped: lock(&shared.why).clone(), exchanged_bytes })
+        }
+    }
+}
+
+/// The error of a run that has lost a process.
+fn lost_at(loss: cluster::Loss, watermark_us: i64) -> Error {
+    let mut at = String::new();
+    if watermark_us > BEFORE_ALL && watermark_us < AFTER_ALL {
+        at.push_str(", at watermark ");
+        crate::time::format_timestamp(watermark_us, &mut at);
+    }
+    let hint = "all processes end when one does; start them all again";
+    Error::cluster(format!("{loss}{at}")).with_hint(hint)
 }

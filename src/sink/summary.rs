@@ -246,6 +246,9 @@ pub struct Physical {
     pub records_per_s: f64,
     /// Greatest resident memory of the process, if the system tells.
     pub memory_bytes_max: Option<u64>,
+    /// Bytes that this process has sent to and received from the others of a cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exchanged_bytes: Option<u64>,
 }
 
 impl Physical {
@@ -253,7 +256,7 @@ impl Physical {
     pub fn measure(records: u64, elapsed_s: f64) -> Physical {
         let records_per_s = if elapsed_s > 0.0 { records as f64 / elapsed_s } else { 0.0 };
         let memory = std::fs::read_to_string("/proc/self/status").ok().and_then(|status| resident_bytes_max(&status));
-        Physical { elapsed_s, records_per_s, memory_bytes_max: memory }
+        Physical { elapsed_s, records_per_s, memory_bytes_max: memory, exchanged_bytes: None }
     }
 }
 
@@ -368,7 +371,12 @@ mod tests {
                 state_pairs_max: 17,
                 late_lag: Lags::default().summary(),
             }],
-            physical: Physical { elapsed_s: 0.41, records_per_s: 30_110.0, memory_bytes_max: Some(1) },
+            physical: Physical {
+                elapsed_s: 0.41,
+                records_per_s: 30_110.0,
+                memory_bytes_max: Some(1),
+                exchanged_bytes: None,
+            },
         }
     }
 

@@ -7,7 +7,7 @@
 use super::decode::DecodePlan;
 use super::plain::PlainReader;
 use super::stream::{self, StreamReader};
-use super::{LaneInfo, LaneReader, Source, SourceOptions, failing};
+use super::{LaneInfo, LaneReader, ListedFile, Source, SourceOptions, failing};
 use crate::error::{Error, Result};
 use crate::plan::{Format, TablePlan};
 use std::io::ErrorKind;
@@ -63,6 +63,14 @@ impl InputFile {
         }
         let compression = Compression::of(&path);
         Ok(InputFile { path, name, size: metadata.len(), regular: metadata.is_file(), compression })
+    }
+
+    /// A file of which process 0 of a cluster has said this.
+    fn listed(file: &ListedFile) -> Self {
+        let path = PathBuf::from(&file.path);
+        let compression = Compression::of(&path);
+        let (size, regular) = (file.bytes.unwrap_or(0), file.bytes.is_some());
+        InputFile { path, name: file.path.clone(), size, regular, compression }
     }
 
     /// An error of reading, in words.
@@ -140,6 +148,19 @@ fn discover(path: &str) -> Result<Vec<InputFile>> {
     Ok(files)
 }
 
+/// Headers name the declared columns.
+fn check_columns(files: &[InputFile], format: &Format, plan: &DecodePlan) -> Result<()> {
+    for file in files {
+        match format {
+            Format::Csv(csv) => stream::check_header(file, csv, plan)?,
+            #[cfg(feature = "parquet")]
+            Format::Parquet => super::parquet::check_columns(file, plan)?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// Files ready to be read.
 pub(super) struct FileSource {
     lanes: Vec<LaneInfo>,
@@ -160,17 +181,47 @@ impl FileSource {
         plan: DecodePlan,
         options: &SourceOptions,
     ) -> Result<Self> {
-        let files = discover(path)?;
-        if let Format::Csv(csv) = format {
-            for file in &files {
-                stream::check_header(file, csv, &plan)?;
+        Self::assemble(discover(path)?, table, (path, format), plan, options, true)
+    }
+
+    /// A source over files that process 0 of a cluster has found; only those are looked at that `reads` picks, by lane.
+    ///
+    /// # Errors
+    /// When one of those is missing, has another size, or has a header that does not name the declared columns.
+    pub(super) fn listed(
+        listed: &[ListedFile],
+        table: &TablePlan,
+        source: (&str, &Format),
+        plan: DecodePlan,
+        options: &SourceOptions,
+        reads: &dyn Fn(&[LaneInfo], usize) -> bool,
+    ) -> Result<Self> {
+        let files = listed.iter().map(InputFile::listed).collect();
+        let out = Self::assemble(files, table, source, plan.clone(), options, false)?;
+        for (_, files) in out.files.iter().enumerate().filter(|(lane, _)| reads(&out.lanes, *lane)) {
+            for file in files.iter() {
+                let found = InputFile::new(file.path.clone())
+                    .map_err(|e| Error::input(format!("lacks {}", file.name)).with_source(e))?;
+                if (found.size, found.regular) != (file.size, file.regular) && file.regular {
+                    let message = format!("has {} bytes of {}, expected {}", found.size, file.name, file.size);
+                    return Err(Error::input(message));
+                }
             }
+            check_columns(files, source.1, &plan)?;
         }
-        #[cfg(feature = "parquet")]
-        if *format == Format::Parquet {
-            for file in &files {
-                super::parquet::check_columns(file, &plan)?;
-            }
+        Ok(out)
+    }
+
+    fn assemble(
+        files: Vec<InputFile>,
+        table: &TablePlan,
+        (path, format): (&str, &Format),
+        plan: DecodePlan,
+        options: &SourceOptions,
+        check: bool,
+    ) -> Result<Self> {
+        if check {
+            check_columns(&files, format, &plan)?;
         }
         let total: u64 = files.iter().map(|file| file.size).fold(0, u64::saturating_add);
         // Small inputs are cut finer, so that every worker finds something to do.
@@ -217,6 +268,11 @@ impl FileSource {
 impl Source for FileSource {
     fn lanes(&self) -> &[LaneInfo] {
         &self.lanes
+    }
+    fn files(&self) -> Vec<ListedFile> {
+        let listed =
+            |file: &InputFile| ListedFile { path: file.name.clone(), bytes: file.regular.then_some(file.size) };
+        self.files.iter().flat_map(|files| files.iter()).map(listed).collect()
     }
 
     fn open(&self, lane: usize, share: u64, shares: u64) -> Box<dyn LaneReader> {

@@ -133,6 +133,10 @@ pub struct LaneInfo {
 pub trait Source: Send + Sync {
     /// The lanes, in partition order.
     fn lanes(&self) -> &[LaneInfo];
+    /// Its files, in the order of the lanes; none if it has none.
+    fn files(&self) -> Vec<ListedFile> {
+        Vec::new()
+    }
     /// The reader of worker `share` of `shares` over lane `lane`: blocks with `index % shares == share`.
     /// Lanes that are not splittable are opened with `(0, 1)` by their owner only.
     fn open(&self, lane: usize, share: u64, shares: u64) -> Box<dyn LaneReader>;
@@ -150,6 +154,36 @@ pub struct SourceOptions {
 impl Default for SourceOptions {
     fn default() -> Self {
         SourceOptions { block_bytes: 1 << 20, workers: 1 }
+    }
+}
+
+/// A file that process 0 of a cluster has found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedFile {
+    /// Its path.
+    pub path: String,
+    /// Its size; `None` if it is no regular file.
+    pub bytes: Option<u64>,
+}
+
+/// [`open`] on a process of a cluster that takes the list of files from process 0. Of the files only those are looked at
+/// whose lane `reads` picks, given all lanes and one's number.
+///
+/// # Errors
+/// As [`open`], and when a file has another size than in the list.
+pub fn open_listed(
+    table: &TablePlan,
+    wanted: &BTreeSet<usize>,
+    options: &SourceOptions,
+    listed: &[ListedFile],
+    reads: &dyn Fn(&[LaneInfo], usize) -> bool,
+) -> Result<Arc<dyn Source>> {
+    match &table.source {
+        SourcePlan::File { path, format } if *format != Format::Parquet || cfg!(feature = "parquet") => {
+            let plan = decode::DecodePlan::new(table, wanted);
+            Ok(Arc::new(files::FileSource::listed(listed, table, (path, format), plan, options, reads)?))
+        }
+        _ => open(table, wanted, options),
     }
 }
 

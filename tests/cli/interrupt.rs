@@ -92,11 +92,11 @@ fn a_silent_pipe_holds_up_nothing_else() {
             + &view("")
             + &view("").replace("VIEW v", "VIEW w").replace("TUMBLE(t,", "TUMBLE(silent,")
             + "CREATE SINK a FROM v WITH (connector = 'stdout'); CREATE SINK b FROM w WITH (path = 'w.csv');";
-        let run = |sql: &str, workers: &str| {
-            let mut command = folder.command(&["run", "-e", sql, "-w", workers, "--block-bytes", "64"]);
+        let run = |sql: &str, workers: &str, block_bytes: &str| {
+            let mut command = folder.command(&["run", "-e", sql, "-w", workers, "--block-bytes", block_bytes]);
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
         };
-        let mut child = run(&sql, "1");
+        let mut child = run(&sql, "1", "64");
         let mut line = String::new();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         stdout.read_line(&mut line).unwrap();
@@ -105,7 +105,8 @@ fn a_silent_pipe_holds_up_nothing_else() {
         assert!(stderr.contains("slackwater: interrupted after "), "{name}: {stderr}");
         // One table; somebody opens the other end and says nothing.
         let both = table_over("path = '[ip]*.ndjson*', format = 'json'", "") + crate::COUNTS;
-        let child = run(&both, "2");
+        // A few blocks beyond the pipe are read, here all; what they hold waits for the pipe.
+        let child = run(&both, "2", "1024");
         let pipe = std::fs::File::options().write(true).open(folder.path(name)).unwrap();
         std::thread::sleep(std::time::Duration::from_millis(500));
         let stderr = interrupt(child);

@@ -48,7 +48,7 @@ fn members(processes: usize) -> Vec<Member> {
 
 impl Member {
     fn connect(self) -> Result<Mesh> {
-        connect_on(self.listener, &self.config, &self.terms, &|_| (), self.beats)
+        connect_on(self.listener, &self.config, &self.terms, None, &|_| (), self.beats)
     }
     /// Connects in another thread.
     fn spawn(self) -> thread::JoinHandle<Result<Mesh>> {

@@ -174,7 +174,7 @@ fn a_second_process_of_the_same_index_is_refused_and_the_first_goes_on() {
     let told = Arc::clone(&lines);
     let zero = thread::spawn(move || {
         let progress = |line: &str| told.lock().unwrap().push(line.to_owned());
-        connect_on(zero.listener, &zero.config, &zero.terms, &progress, true)
+        connect_on(zero.listener, &zero.config, &zero.terms, None, &progress, true)
     });
     let one = one.spawn();
     // Process 0 has said that it waits for process 2 alone: process 1 is in.

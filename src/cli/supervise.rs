@@ -1,0 +1,199 @@
+//! `--local-processes`: starts the processes of a cluster on this machine, and sees that all of them end.
+
+use super::exit;
+use crate::error::{Error, Result};
+use rustix::process::{Pid, Signal, kill_process};
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Tells a process that it was started by another, and dies with it.
+pub(super) const SUPERVISED: &str = "SLACKWATER_SUPERVISED";
+/// How often the processes are looked at.
+const STEP: Duration = Duration::from_millis(10);
+/// How long the others may take to end after one has failed: they find out by themselves.
+const GRACE_STEPS: u32 = 500;
+/// What is kept of a process's standard error.
+const STDERR_BYTES_MAX: u64 = 64 << 10;
+
+/// One process.
+struct Member {
+    child: Child,
+    status: Option<ExitStatus>,
+    stderr: Option<JoinHandle<Vec<u8>>>,
+}
+
+/// Runs this very command on `processes` processes. Their standard output is process 0's, as is standard error, unless
+/// another process fails and process 0 does not say so.
+pub(super) fn run(processes: usize, stop: &Arc<AtomicBool>) -> Result<u8> {
+    let hosts = host_file(processes)?;
+    let mut members = Vec::with_capacity(processes);
+    for process in 0..processes {
+        match start(process, processes, hosts.path().as_os_str().to_owned()) {
+            Ok(member) => members.push(member),
+            Err(error) => {
+                end_all(&mut members, Signal::KILL);
+                return Err(error);
+            }
+        }
+    }
+    wait(&mut members, stop)?;
+    Ok(outcome(members))
+}
+
+/// A host file with free ports of this machine.
+fn host_file(processes: usize) -> Result<tempfile::NamedTempFile> {
+    let failed = |what: &str, e: std::io::Error| Error::cluster(format!("cannot {what}")).with_source(e);
+    let mut file = tempfile::NamedTempFile::new().map_err(|e| failed("write a host file", e))?;
+    // All are held until the last is found, so that they differ.
+    let listeners: Vec<TcpListener> = (0..processes)
+        .map(|_| TcpListener::bind("127.0.0.1:0"))
+        .collect::<std::io::Result<_>>()
+        .map_err(|e| failed("find a free port on 127.0.0.1", e))?;
+    for listener in &listeners {
+        let address = listener.local_addr().map_err(|e| failed("find a free port on 127.0.0.1", e))?;
+        writeln!(file, "{address}").map_err(|e| failed("write a host file", e))?;
+    }
+    Ok(file)
+}
+
+/// The arguments of a process: this one's, but for the flag that asks for processes.
+fn arguments(own: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut out = Vec::new();
+    let mut skip = false;
+    for argument in own {
+        let text = argument.to_string_lossy();
+        if std::mem::take(&mut skip) || text.starts_with("--local-processes=") {
+            continue;
+        }
+        if text == "--local-processes" {
+            skip = true;
+        } else {
+            out.push(argument);
+        }
+    }
+    out
+}
+
+fn start(process: usize, processes: usize, hosts: OsString) -> Result<Member> {
+    let failed = |e: std::io::Error| Error::cluster(format!("cannot start process {process}")).with_source(e);
+    let program = std::env::current_exe().map_err(failed)?;
+    let mut command = Command::new(program);
+    command.args(arguments(std::env::args_os().skip(1)));
+    command.args(["-n", &processes.to_string(), "-p", &process.to_string(), "--hostfile"]).arg(hosts);
+    command.env(SUPERVISED, std::process::id().to_string());
+    if process > 0 {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    }
+    let mut child = command.spawn().map_err(failed)?;
+    let stderr = child.stderr.take().map(|pipe| {
+        std::thread::spawn(move || {
+            let mut text = Vec::new();
+            let mut pipe = pipe.take(STDERR_BYTES_MAX);
+            // What cannot be read cannot be shown.
+            let _ = pipe.read_to_end(&mut text);
+            let _ = std::io::copy(&mut pipe.into_inner(), &mut std::io::sink());
+            text
+        })
+    });
+    Ok(Member { child, status: None, stderr })
+}
+
+fn end_all(members: &mut [Member], signal: Signal) {
+    for member in members.iter_mut().filter(|m| m.status.is_none()) {
+        if let Some(pid) = i32::try_from(member.child.id()).ok().and_then(Pid::from_raw) {
+            // One that has just ended needs no signal.
+            let _ = kill_process(pid, signal);
+        }
+    }
+}
+
+/// Waits until all have ended. A signal is passed on; a failure ends the others if they do not end by themselves.
+fn wait(members: &mut [Member], stop: &AtomicBool) -> Result<()> {
+    let (mut failing_steps, mut told) = (0u32, false);
+    loop {
+        for member in members.iter_mut().filter(|m| m.status.is_none()) {
+            member.status =
+                member.child.try_wait().map_err(|e| Error::cluster("cannot wait for a process").with_source(e))?;
+        }
+        if members.iter().all(|m| m.status.is_some()) {
+            return Ok(());
+        }
+        if stop.load(Ordering::SeqCst) && !std::mem::replace(&mut told, true) {
+            end_all(members, Signal::INT);
+        }
+        if members.iter().any(|m| m.status.is_some_and(|s| !s.success())) {
+            failing_steps += 1;
+            if failing_steps > GRACE_STEPS {
+                end_all(members, Signal::KILL);
+            }
+        }
+        std::thread::sleep(STEP);
+    }
+}
+
+/// The exit status of all: process 0's if it failed, else that of the first that did.
+fn outcome(members: Vec<Member>) -> u8 {
+    let code = |status: Option<ExitStatus>| {
+        status.and_then(|s| s.code()).map_or(exit::CLUSTER, |code| u8::try_from(code).unwrap_or(exit::FAILURE))
+    };
+    let mut first = None;
+    // A process that was killed says nothing; the others say what they saw.
+    let mut silent = true;
+    for (process, member) in members.into_iter().enumerate() {
+        let status = code(member.status);
+        if status != exit::SUCCESS {
+            first = first.or(Some(status));
+        }
+        let killed = member.status.is_none_or(|s| s.code().is_none());
+        let text = member.stderr.map(|thread| thread.join().unwrap_or_default()).unwrap_or_default();
+        if process == 0 {
+            silent = status == exit::SUCCESS || killed;
+        } else if status != exit::SUCCESS && silent && !text.is_empty() {
+            // If stderr is closed there is nobody to tell.
+            let _ = std::io::stderr().write_all(&text);
+            silent = false;
+        }
+    }
+    first.unwrap_or(exit::SUCCESS)
+}
+
+/// Ends this process when the one that started it ends.
+pub(super) fn die_with_parent() {
+    let Some(parent) = std::env::var(SUPERVISED).ok().and_then(|text| text.parse::<u32>().ok()) else { return };
+    #[cfg(target_os = "linux")]
+    {
+        // Where the system cannot do that, an orphan runs on until its peers are gone.
+        let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+    }
+    // It may have ended before.
+    if std::os::unix::process::parent_id() != parent {
+        std::process::exit(i32::from(exit::CLUSTER));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_flag_is_left_out_and_nothing_else() {
+        let given = ["run", "q.sql", "--local-processes", "3", "-w", "2", "--local-processes=4", "-e", "SELECT 3"];
+        let found = arguments(given.iter().map(OsString::from));
+        assert_eq!(found, ["run", "q.sql", "-w", "2", "-e", "SELECT 3"].map(OsString::from));
+    }
+
+    #[test]
+    fn ports_of_a_host_file_differ() {
+        let file = host_file(3).unwrap();
+        let text = std::fs::read_to_string(file.path()).unwrap();
+        let ports: std::collections::BTreeSet<&str> = text.lines().collect();
+        assert_eq!(ports.len(), 3, "{text}");
+        assert!(ports.iter().all(|a| a.starts_with("127.0.0.1:")), "{text}");
+    }
+}
