@@ -31,19 +31,79 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType as ArrowType, TimeUnit};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::errors::Result as ParquetResult;
+use parquet::file::reader::{ChunkReader, Length};
 use std::fs::File;
-use std::sync::Arc;
+use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Rows of a block at most.
 const BLOCK_ROWS: usize = 16 << 10;
 const DAY_US: i64 = 86_400_000_000;
 
+/// A file that can be closed, and opens again when something is read.
+#[derive(Clone)]
+struct Closing {
+    path: PathBuf,
+    size: u64,
+    open: Arc<Mutex<Option<File>>>,
+}
+
+impl Closing {
+    fn new(file: &InputFile) -> std::io::Result<Self> {
+        let open = File::open(&file.path)?;
+        let size = open.metadata()?.len();
+        Ok(Closing { path: file.path.clone(), size, open: Arc::new(Mutex::new(Some(open))) })
+    }
+
+    fn close(&self) {
+        *self.open.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// A handle that stands at `start`.
+    fn at(&self, start: u64) -> std::io::Result<File> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut handle = match &*open {
+            Some(file) => file.try_clone()?,
+            None => open.insert(File::open(&self.path)?).try_clone()?,
+        };
+        handle.seek(SeekFrom::Start(start))?;
+        Ok(handle)
+    }
+}
+
+impl Length for Closing {
+    fn len(&self) -> u64 {
+        self.size
+    }
+}
+
+impl ChunkReader for Closing {
+    type T = BufReader<File>;
+
+    fn get_read(&self, start: u64) -> ParquetResult<BufReader<File>> {
+        Ok(BufReader::new(self.at(start)?))
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<bytes::Bytes> {
+        let mut out = vec![0; length];
+        self.at(start)?.read_exact(&mut out)?;
+        Ok(out.into())
+    }
+}
+
 /// The file's description, with the reader not yet made.
-fn describe(file: &InputFile) -> Result<ParquetRecordBatchReaderBuilder<File>> {
-    let open = File::open(&file.path).map_err(|error| file.unreadable(error))?;
+fn describe(file: &InputFile) -> Result<(ParquetRecordBatchReaderBuilder<Closing>, Closing)> {
+    if !file.regular {
+        let error = Error::usage("expected a Parquet file, found a pipe or device").at(&*file.name);
+        return Err(error.with_hint("Parquet is read from its end; write it to a file first"));
+    }
+    let handle = Closing::new(file).map_err(|error| file.unreadable(error))?;
     // Without the writer's own schema a dictionary is the values it stands for.
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-    ParquetRecordBatchReaderBuilder::try_new_with_options(open, options).map_err(|error| broken(file, error))
+    let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(handle.clone(), options);
+    Ok((builder.map_err(|error| broken(file, error))?, handle))
 }
 
 fn broken(file: &InputFile, error: impl std::error::Error + Send + Sync + 'static) -> Error {
@@ -55,7 +115,7 @@ fn broken(file: &InputFile, error: impl std::error::Error + Send + Sync + 'stati
 /// # Errors
 /// When it is no Parquet, or lacks one.
 pub(super) fn check_columns(file: &InputFile, plan: &DecodePlan) -> Result<()> {
-    let builder = describe(file)?;
+    let (builder, _) = describe(file)?;
     let leaves: Vec<String> = builder.parquet_schema().columns().iter().map(|leaf| leaf.path().string()).collect();
     for name in &plan.names {
         let below = format!("{name}.");
@@ -83,6 +143,7 @@ pub(super) struct ParquetReader {
 
 /// The file being read, one batch ahead: that tells which is the last.
 struct OpenFile {
+    handle: Closing,
     batches: ParquetRecordBatchReader,
     ahead: Option<RecordBatch>,
     first: bool,
@@ -106,14 +167,14 @@ impl ParquetReader {
     }
 
     fn open(&self, file: &InputFile) -> Result<OpenFile> {
-        let builder = describe(file)?;
+        let (builder, handle) = describe(file)?;
         let names: Vec<String> = self.slots.iter().map(|slot| slot.path.join(".")).collect();
         let mask = ProjectionMask::columns(builder.parquet_schema(), names.iter().map(String::as_str));
         let rows = u64::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
         let batches = builder.with_projection(mask).with_batch_size(BLOCK_ROWS).build();
         let mut batches = batches.map_err(|error| broken(file, error))?;
         let ahead = batches.next().transpose().map_err(|error| broken(file, error))?;
-        Ok(OpenFile { batches, ahead, first: true, rows, rows_done: 0, bytes_done: 0 })
+        Ok(OpenFile { handle, batches, ahead, first: true, rows, rows_done: 0, bytes_done: 0 })
     }
 
     fn decode(&mut self, file: &InputFile, batch: &RecordBatch) -> Result<()> {
@@ -185,6 +246,12 @@ impl LaneReader for ParquetReader {
             self.file += 1;
         }
         Ok(Next::Block(Box::new(block)))
+    }
+
+    fn suspend(&mut self) {
+        if let Some(open) = &self.open {
+            open.handle.close();
+        }
     }
 }
 
@@ -355,6 +422,34 @@ mod tests {
         let (reason, detail) = seen[2].rejected.clone().expect("no event time");
         assert_eq!((seen[2].position, reason), (3, RejectReason::EventTime));
         assert_eq!(detail, "expected a timestamp in column \"ts\", found null");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn suspended_readers_hold_no_file_open() {
+        let directory = temporary();
+        let path = directory.path().join("c.parquet");
+        let times = || Arc::new(Int64Array::from((0..100_000).collect::<Vec<i64>>()));
+        write(&path, vec![("ts", times()), ("n", times())], 30_000);
+        let columns = [("ts", DataType::Timestamp), ("n", DataType::BigInt)];
+        let table = table(path.to_str().expect("a plain path"), Format::Parquet, &columns);
+        let source = super::super::open(&table, &[0, 1].into(), &Default::default()).expect("opens");
+        let handles = || {
+            let entries = std::fs::read_dir("/proc/self/fd").expect("a list");
+            entries.filter_map(|e| std::fs::read_link(e.ok()?.path()).ok()).filter(|target| *target == path).count()
+        };
+        let mut reader = source.open(0, 0, 1);
+        let (mut rows, mut held) = (0, 0);
+        while let Next::Block(block) = reader.next_block().expect("reads") {
+            let expected: Vec<i64> = (rows..).take(block.rows).map(|n| n * 1_000).collect();
+            assert_eq!(block.event_time_us, expected);
+            rows += block.rows as i64;
+            held += handles();
+            reader.suspend();
+            assert_eq!(handles(), 0);
+        }
+        assert_eq!(rows, 100_000);
+        assert!(held > 0, "open while it is read");
     }
 
     #[test]
