@@ -100,7 +100,7 @@ pub struct ContributionCounts {
     pub too_late: u64,
 }
 
-/// The ledger of one view: in total and per partition name.
+/// The ledger of one view: in total, and per partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ledger {
     /// All records.
@@ -109,9 +109,24 @@ pub struct Ledger {
     pub contributions: ContributionCounts,
     /// Records by partition.
     pub partitions: BTreeMap<String, RecordCounts>,
+    /// Records whose partition could not be read, if there are any. Apart, since any text may be the name of a partition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreadable_partition: Option<RecordCounts>,
 }
 
 impl Ledger {
+    /// Counts records in total and in their partition; `None`: it could not be read.
+    pub fn count(&mut self, partition: Option<&str>, counts: &RecordCounts) {
+        self.records.add(counts);
+        match partition {
+            Some(name) => self.partitions.entry(name.to_owned()).or_default().add(counts),
+            None => self.unreadable_partition.get_or_insert_default().add(counts),
+        }
+    }
+    /// The counts of every partition, and of the records that have none.
+    pub fn parts(&self) -> impl Iterator<Item = &RecordCounts> {
+        self.partitions.values().chain(&self.unreadable_partition)
+    }
     /// Adds the counts of `other`.
     pub fn add(&mut self, other: &Ledger) {
         self.records.add(&other.records);
@@ -120,6 +135,9 @@ impl Ledger {
         self.contributions.too_late += other.contributions.too_late;
         for (name, counts) in &other.partitions {
             self.partitions.entry(name.clone()).or_default().add(counts);
+        }
+        if let Some(counts) = &other.unreadable_partition {
+            self.unreadable_partition.get_or_insert_default().add(counts);
         }
     }
 }

@@ -4,7 +4,7 @@ use super::deal::{Crew, Share, deal, sharers};
 use super::notes::Read;
 use super::operators::Cutoff;
 use super::side::{Side, TableCounts};
-use super::view::{InputOf, View};
+use super::view::{InputOf, View, ViewInput};
 use super::{Progress, Shared};
 use crate::engine::ingest::StampedBlock;
 use crate::engine::output::Reject;
@@ -316,7 +316,11 @@ impl TableDriver {
     pub fn advance(&mut self) {
         self.frontier = self.coordinator.frontier();
         let bound = self.final_before();
-        if bound > self.bound && bound != AFTER_ALL {
+        if bound == AFTER_ALL {
+            // Its last windows close now, though another table may go on.
+            self.bound = bound;
+            self.views.iter_mut().for_each(|view| view.input = ViewInput::Closed);
+        } else if bound > self.bound {
             self.bound = bound;
             self.views.iter_mut().for_each(|view| view.input.advance_to(Instant::of_stamp(bound)));
             while self.ahead.peek().is_some_and(|reached| reached.0 <= bound) {

@@ -54,6 +54,8 @@ impl Wire for Routed {
 pub(super) enum ViewInput {
     Windowed(InputOf<Routed>),
     PassThrough(UpdatesInput),
+    /// The table has ended.
+    Closed,
 }
 
 impl ViewInput {
@@ -62,6 +64,7 @@ impl ViewInput {
         match self {
             ViewInput::Windowed(input) => input.advance_to(at),
             ViewInput::PassThrough(input) => input.advance_to(at),
+            ViewInput::Closed => {}
         }
     }
     /// Sends what waits in buffers.
@@ -69,6 +72,7 @@ impl ViewInput {
         match self {
             ViewInput::Windowed(input) => input.flush(),
             ViewInput::PassThrough(input) => input.flush(),
+            ViewInput::Closed => {}
         }
     }
 }
@@ -108,6 +112,7 @@ impl View {
                     input.send((row, at, 1));
                 }
             }
+            ViewInput::Closed => debug_assert!(false, "a block after the end of its table"),
         }
     }
 }

@@ -235,9 +235,7 @@ fn sound(step: Vec<Published>) -> Result<Vec<Change>> {
 fn ledger(counts: &ViewCounts, partitions: &[String]) -> Ledger {
     let mut ledger = Ledger { contributions: counts.contributions.clone(), ..Ledger::default() };
     for (partition, counts) in &counts.records {
-        ledger.records.add(counts);
-        let name = partition.and_then(|p| partitions.get(p as usize).cloned()).unwrap_or_default();
-        ledger.partitions.entry(name).or_default().add(counts);
+        ledger.count(partition.and_then(|p| partitions.get(p as usize)).map(String::as_str), counts);
     }
     ledger
 }

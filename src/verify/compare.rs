@@ -187,6 +187,9 @@ fn counts(ledger: &Ledger) -> Vec<(String, u64)> {
     for (name, c) in &ledger.partitions {
         records(&format!("partition {name:?}: "), c);
     }
+    if let Some(c) = &ledger.unreadable_partition {
+        records("unreadable partition: ", c);
+    }
     let contributions = &ledger.contributions;
     out.push(("contributions on_time".to_owned(), contributions.on_time));
     out.push(("contributions late".to_owned(), contributions.late));
@@ -203,10 +206,10 @@ pub fn ledger(expected: &Ledger, found: &Ledger) -> Vec<Difference> {
     let list = List { name: "ledger", order: &|a: &(String, u64), b| a.0.cmp(&b.0), show: &show };
     let mut out = list.compare(&counts(expected), &counts(found));
     let mut sum = RecordCounts::default();
-    found.partitions.values().for_each(|c| sum.add(c));
+    found.parts().for_each(|c| sum.add(c));
     for (what, holds) in [
         ("the classes sum to what was read", found.records.balances()),
-        ("the classes of each partition sum to what was read of it", found.partitions.values().all(|c| c.balances())),
+        ("the classes of each partition sum to what was read of it", found.parts().all(RecordCounts::balances)),
         ("the partitions sum to the total", sum == found.records),
     ] {
         if !holds {
@@ -405,6 +408,7 @@ mod tests {
             records: one.clone(),
             contributions: ContributionCounts { on_time: 1, late: 0, too_late: 0 },
             partitions: [("a".to_owned(), one)].into(),
+            unreadable_partition: None,
         };
         assert_eq!(ledger(&whole, &whole), []);
         let mut late = whole.clone();
@@ -415,6 +419,13 @@ mod tests {
         lost.partitions.clear();
         let found = ledger(&lost, &lost);
         assert_eq!(found.len(), 2, "equal, but wrong: {found:?}");
+        let (mut unread, mut nameless) = (whole.clone(), whole.clone());
+        let rejects =
+            RecordCounts { read: 1, rejected: [(RejectReason::Partition, 1)].into(), ..RecordCounts::default() };
+        unread.count(None, &rejects);
+        nameless.count(Some(""), &rejects);
+        assert_eq!(ledger(&unread, &unread), []);
+        assert!(!ledger(&unread, &nameless).is_empty(), "a partition may be named ''");
         let mut reject = whole.clone();
         reject.records.rejected.insert(RejectReason::Value, 1);
         assert!(!ledger(&whole, &reject).is_empty());

@@ -406,6 +406,38 @@ fn a_quiet_partition_holds_the_watermark_unless_idle() {
     assert_eq!(balanced(&idle)["records"]["too_late"], 1, "B is idle, so 20 s is behind the watermark");
 }
 
+/// A partition may be named `''; records that name none are not of it.
+#[test]
+fn records_without_a_partition_are_counted_apart() {
+    let lines = [
+        "{\"k\":\"\",\"at\":1000}",
+        "{\"at\":2000}",
+        "oops",
+        "{\"k\":null,\"at\":3000}",
+        "{\"k\":\"b\",\"at\":4000}",
+        "{\"k\":\"\",\"at\":\"x\"}",
+    ];
+    let folder = Folder::with("in.ndjson", lines.join("\n"));
+    let sql = table(", partition = 'k'") + COUNTS;
+    for workers in ["1", "2"] {
+        folder.sql(&sql, &["-w", workers, "--block-bytes", "64", "--summary", "s.json"]).ok();
+        let ledger = balanced(&folder.json("s.json"));
+        let nameless = &ledger["partitions"][""];
+        assert_eq!(
+            (&nameless["read"], &nameless["on_time"], &nameless["rejected"]),
+            (&json!(2), &json!(1), &json!({"event_time": 1}))
+        );
+        let unreadable = &ledger["unreadable_partition"];
+        assert_eq!((&unreadable["read"], &unreadable["rejected"]), (&json!(3), &json!({"syntax": 1, "partition": 2})));
+        assert_eq!(ledger["partitions"]["b"]["read"], 1);
+    }
+    folder.write("query.sql", &sql);
+    folder.run(&["verify", "query.sql"]).ok();
+    folder.write("in.ndjson", TWO);
+    folder.sql(&sql, &["--summary", "s.json"]).ok();
+    assert!(folder.json("s.json")["views"][0]["ledger"].get("unreadable_partition").is_none());
+}
+
 #[test]
 fn standard_input_and_pipes() {
     let folder = Folder::new();

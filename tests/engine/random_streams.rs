@@ -43,7 +43,7 @@ pub fn difference(expected: &Reference, found: &Result<Collected>) -> Option<Str
         if differs.is_some() {
             return differs;
         }
-        assert!(ledger.records.balances() && ledger.partitions.values().all(|p| p.balances()));
+        assert!(ledger.records.balances() && ledger.parts().all(|p| p.balances()));
     }
     let mut rejects: Vec<Reject> =
         found.rejects[0].iter().map(|r| (r.partition, r.position, r.view, r.reason)).collect();

@@ -184,12 +184,11 @@ fn expected(
     Expected { changes: out.changes, ledger, late, records: std::mem::take(&mut out.records) }
 }
 
-/// Counts a record in total and in its partition (`""`: its partition could not be read).
+/// Counts a record in total and in its partition.
 fn count(ledger: &mut Ledger, row: &TraceRow, class: impl Fn(&mut RecordCounts)) {
     let mut one = RecordCounts { read: 1, ..RecordCounts::default() };
     class(&mut one);
-    ledger.records.add(&one);
-    ledger.partitions.entry(row.partition.clone().unwrap_or_default()).or_default().add(&one);
+    ledger.count(row.partition.as_deref(), &one);
 }
 
 /// The key and input of a row that `WHERE` lets pass.
