@@ -1,11 +1,13 @@
 //! `--local-processes`: starts the processes of a cluster on this machine, and sees that all of them end.
 
 use super::exit;
+use crate::cluster::secret::VARIABLE;
 use crate::error::{Error, Result};
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,9 +34,10 @@ struct Member {
 /// another process fails and process 0 does not say so.
 pub(super) fn run(processes: usize, stop: &Arc<AtomicBool>) -> Result<u8> {
     let hosts = host_file(processes)?;
+    let secret = random_secret()?;
     let mut members = Vec::with_capacity(processes);
     for process in 0..processes {
-        match start(process, processes, hosts.path().as_os_str().to_owned()) {
+        match start(process, processes, hosts.path(), &secret) {
             Ok(member) => members.push(member),
             Err(error) => {
                 end_all(&mut members, Signal::KILL);
@@ -80,13 +83,23 @@ fn arguments(own: impl Iterator<Item = OsString>) -> Vec<OsString> {
     out
 }
 
-fn start(process: usize, processes: usize, hosts: OsString) -> Result<Member> {
+/// What only this process and those it starts know.
+fn random_secret() -> Result<String> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(|e| Error::cluster(format!("the system gives no random bytes: {e}")))?;
+    Ok(crate::cluster::digest::hex(&bytes))
+}
+
+fn start(process: usize, processes: usize, hosts: &Path, secret: &str) -> Result<Member> {
     let failed = |e: std::io::Error| Error::cluster(format!("cannot start process {process}")).with_source(e);
     let program = std::env::current_exe().map_err(failed)?;
     let mut command = Command::new(program);
     command.args(arguments(std::env::args_os().skip(1)));
     command.args(["-n", &processes.to_string(), "-p", &process.to_string(), "--hostfile"]).arg(hosts);
     command.env(SUPERVISED, std::process::id().to_string());
+    if !std::env::args_os().any(|a| a.to_string_lossy().starts_with("--secret-file")) {
+        command.env(VARIABLE, secret);
+    }
     if process > 0 {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     }
