@@ -1,0 +1,569 @@
+//! Simulated runs: a seed decides the stream, the query, the workers' turns, who may read when, block sizes, limits, silent
+//! lanes, and how the run ends. Whatever it decides, the results are the reference's; and a seed that failed can be run
+//! again, turn by turn. `scripts/simulate` runs many.
+
+use crate::baton::{Baton, Deed, Habits};
+use crate::common::run::Collected;
+use crate::random_streams::difference;
+use crate::reference::{Late, Reference, Reject as RejectOf, reference};
+use crate::streams::{Dice, Raw, Stream, Told};
+use slackwater::dataflow::{RunOptions, run};
+use slackwater::engine::ingest::TooLate;
+use slackwater::engine::output::{Ending, Flow, Reject, RunOutput};
+use slackwater::error::{Error, Result};
+use slackwater::plan::{LatenessScope, Program};
+use slackwater::record::RecordCounts;
+use slackwater::sink::Change;
+use slackwater::source::trace::{TraceItem, TraceSource};
+use slackwater::source::{LaneInfo, LaneReader, Next, Source};
+use slackwater::sql::{self, BareSelectDefaults};
+use slackwater::types::Value;
+use slackwater::verify::collect::Collector;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Seeds of an ordinary test run.
+const SEEDS: u64 = 300;
+
+/// Seeds that failed once.
+const REGRESSIONS: [u64; 0] = [];
+
+/// How a run ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// With its input.
+    Input,
+    /// It is told to stop at this turn.
+    Stop(u64),
+    /// A reader fails instead of giving this block, counted over all readers.
+    ReaderFails(u64),
+    ReaderPanics(u64),
+    /// The output wants no more after so many steps.
+    OutputCloses(u64),
+    /// The output fails at this call.
+    OutputFails(u64),
+    OutputPanics(u64),
+}
+
+/// What a seed decides beside the stream.
+#[derive(Clone, Debug)]
+struct Plan {
+    seed: u64,
+    habits: Habits,
+    in_flight: usize,
+    /// Rows or bytes; see [`Stream::source`].
+    block: usize,
+    steps: usize,
+    /// Of each lane, how often it is silent (one in so many times; 0: never), and for how long at most.
+    silence: Vec<(u64, u64)>,
+    end: End,
+}
+
+const GRIEF: &str = "no more of this today";
+
+impl Plan {
+    fn new(seed: u64) -> Plan {
+        let mut dice = Dice(seed ^ 0x7a11_ba70_0000_0000);
+        let mut habits = Habits::new(&mut dice);
+        let steps = match dice.below(8) {
+            0 => dice.range(0, 6),
+            7 => dice.range(90, 300),
+            _ => dice.range(6, 90),
+        };
+        let silence = [(0, 1), (0, 1), (2, 2), (5, 30), (12, 200)];
+        let silent = dice.one_in(2);
+        // Of the order of what a run takes, or far less.
+        let late = |dice: &mut Dice, bits: i64| {
+            let most = 1 << dice.range(1, bits);
+            1 + dice.below(most)
+        };
+        let end = match dice.below(14) {
+            0 | 1 => End::Stop(late(&mut dice, 11)),
+            2 => End::ReaderFails(late(&mut dice, 7)),
+            3 => End::ReaderPanics(late(&mut dice, 7)),
+            4 => End::OutputCloses(late(&mut dice, 5)),
+            5 => End::OutputFails(late(&mut dice, 6)),
+            6 => End::OutputPanics(late(&mut dice, 6)),
+            _ => End::Input,
+        };
+        if let End::Stop(turn) = end {
+            habits.stop_at = Some(turn);
+        }
+        Plan {
+            seed,
+            habits,
+            in_flight: dice.range(1, 9) as usize,
+            block: dice.pick(&[0, 1, 2, 5, 13, 40, 60, 200, 1_000]),
+            steps: steps as usize,
+            silence: (0..6).map(|_| if silent { dice.pick(&silence) } else { (0, 1) }).collect(),
+            end,
+        }
+    }
+
+    fn stream(&self) -> Stream {
+        let mut dice = Dice(self.seed);
+        let raw: Vec<Raw> = (0..self.steps).map(|_| dice.next().to_be_bytes()).collect();
+        Stream::new(self.seed, &raw)
+    }
+}
+
+/// A block that was read.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    index: u64,
+    lines: u64,
+    clock_us: Option<i64>,
+    last: bool,
+}
+
+/// What readers and output share in one run.
+struct Scene {
+    baton: Arc<Baton>,
+    plan: Plan,
+    /// Blocks asked for so far.
+    blocks: AtomicU64,
+    /// The grief has come.
+    grieved: AtomicBool,
+    /// By lane.
+    seen: Mutex<Vec<Vec<Seen>>>,
+    /// Blocks are numbered as they are read, as if nobody else read the lane.
+    misnumbered: bool,
+}
+
+impl Scene {
+    fn grieve(&self) -> Error {
+        self.grieved.store(true, Ordering::SeqCst);
+        Error::input(GRIEF)
+    }
+}
+
+/// A source some of whose lanes are silent for a while, and whose readers come to grief if the seed says so.
+struct Staged {
+    inner: Arc<dyn Source>,
+    scene: Arc<Scene>,
+}
+
+struct StagedReader {
+    inner: Box<dyn LaneReader>,
+    scene: Arc<Scene>,
+    lane: usize,
+    dice: Dice,
+    silent: u64,
+}
+
+impl LaneReader for StagedReader {
+    fn next_block(&mut self) -> Result<Next> {
+        let Scene { baton, plan, .. } = &*self.scene;
+        let (one_in, most) = plan.silence.get(self.lane).copied().unwrap_or_default();
+        if self.silent == 0 && one_in > 0 && self.dice.one_in(one_in) {
+            self.silent = 1 + self.dice.below(most);
+        }
+        if self.silent > 0 {
+            self.silent -= 1;
+            baton.note(Deed::Pending(self.lane));
+            return Ok(Next::Pending);
+        }
+        let number = self.scene.blocks.fetch_add(1, Ordering::SeqCst) + 1;
+        if plan.end == End::ReaderFails(number) {
+            return Err(self.scene.grieve());
+        }
+        if plan.end == End::ReaderPanics(number) {
+            self.scene.grieve();
+            panic!("{GRIEF}");
+        }
+        let mut next = self.inner.next_block()?;
+        baton.note(match &mut next {
+            Next::Block(block) => {
+                let seen = &mut self.scene.seen.lock().unwrap()[self.lane];
+                if self.scene.misnumbered {
+                    block.index = seen.len() as u64;
+                }
+                let (index, lines, clock_us, last) = (block.index, block.lines, block.clock_us, block.last);
+                seen.push(Seen { index, lines, clock_us, last });
+                Deed::Block(self.lane, index, block.rows)
+            }
+            Next::Pending => Deed::Pending(self.lane),
+            Next::End => Deed::EndOfLane(self.lane),
+        });
+        Ok(next)
+    }
+    fn suspend(&mut self) {
+        self.inner.suspend();
+    }
+}
+
+impl Source for Staged {
+    fn lanes(&self) -> &[LaneInfo] {
+        self.inner.lanes()
+    }
+    fn open(&self, lane: usize, share: u64, shares: u64) -> Box<dyn LaneReader> {
+        let dice = Dice(self.scene.plan.seed ^ (lane as u64) << 32 ^ share << 48);
+        let inner = self.inner.open(lane, share, shares);
+        Box::new(StagedReader { inner, scene: Arc::clone(&self.scene), lane, dice, silent: 0 })
+    }
+}
+
+/// Collects, notes every call, and refuses if the seed says so.
+struct Witness {
+    inner: Collector,
+    scene: Arc<Scene>,
+    calls: u64,
+    steps: u64,
+}
+
+impl Witness {
+    fn called(&mut self, deed: Deed) -> Result<()> {
+        self.scene.baton.note(deed);
+        self.calls += 1;
+        if self.scene.plan.end == End::OutputFails(self.calls) {
+            return Err(self.scene.grieve());
+        }
+        if self.scene.plan.end == End::OutputPanics(self.calls) {
+            self.scene.grieve();
+            panic!("{GRIEF}");
+        }
+        Ok(())
+    }
+}
+
+impl RunOutput for Witness {
+    fn changes(&mut self, view: usize, step: Vec<Change>) -> Result<Flow> {
+        self.called(Deed::Changes(view, step.len(), step.first().map(|c| c.watermark_us)))?;
+        let flow = self.inner.changes(view, step)?;
+        self.steps += 1;
+        if let End::OutputCloses(steps) = self.scene.plan.end
+            && self.steps >= steps
+        {
+            self.scene.grieve();
+            return Ok(Flow::Closed);
+        }
+        Ok(flow)
+    }
+    fn advance(&mut self, view: usize, watermark_us: i64) -> Result<()> {
+        self.called(Deed::Advance(view, watermark_us))?;
+        self.inner.advance(view, watermark_us)
+    }
+    fn lags(&mut self, view: usize, lags_us: &[i64]) {
+        self.scene.baton.note(Deed::Lags(view, lags_us.len()));
+    }
+    fn too_late(&mut self, view: usize, rows: Vec<TooLate>) -> Result<()> {
+        self.called(Deed::TooLate(view, rows.len()))?;
+        self.inner.too_late(view, rows)
+    }
+    fn rejects(&mut self, table: usize, rejects: Vec<Reject>) -> Result<()> {
+        self.called(Deed::Rejects(table, rejects.len()))?;
+        self.inner.rejects(table, rejects)
+    }
+    fn finish(&mut self, ending: Ending) -> Result<()> {
+        self.called(Deed::Finish(ending.complete))?;
+        self.inner.finish(ending)
+    }
+}
+
+/// What a simulated run gave.
+struct Performed {
+    result: Result<bool>,
+    /// Complete only if the run ended well.
+    collected: Collected,
+    log: Vec<(usize, Deed)>,
+    grieved: bool,
+    seen: Vec<Vec<Seen>>,
+}
+
+/// Runs a program over a source as the plan says.
+fn perform(plan: &Plan, program: &Arc<Program>, source: Arc<dyn Source>, misnumbered: bool) -> Performed {
+    let stop = Arc::new(AtomicBool::new(false));
+    let baton = Arc::new(Baton::new(plan.seed, plan.habits.clone(), Arc::clone(&stop)));
+    let scene = Arc::new(Scene {
+        baton: Arc::clone(&baton),
+        plan: plan.clone(),
+        blocks: AtomicU64::new(0),
+        grieved: AtomicBool::new(false),
+        seen: Mutex::new(vec![Vec::new(); source.lanes().len()]),
+        misnumbered,
+    });
+    let options = RunOptions {
+        workers: plan.habits.workers,
+        stop,
+        in_flight: plan.in_flight,
+        keep_too_late: true,
+        schedule: Some(baton.clone()),
+        ..RunOptions::default()
+    };
+    let inner = Collector::default();
+    let witness = Witness { inner: inner.clone(), scene: Arc::clone(&scene), calls: 0, steps: 0 };
+    let staged = Staged { inner: source, scene: Arc::clone(&scene) };
+    let result = run(Arc::clone(program), vec![Arc::new(staged)], &options, Box::new(witness));
+    let mut seen = std::mem::take(&mut *scene.seen.lock().unwrap_or_else(|e| e.into_inner()));
+    seen.iter_mut().for_each(|lane| lane.sort_by_key(|block| block.index));
+    Performed {
+        result,
+        collected: inner.take(program),
+        log: baton.log(),
+        grieved: scene.grieved.load(Ordering::SeqCst),
+        seen,
+    }
+}
+
+/// What was read of a lane without a hole.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reached {
+    lines: u64,
+    clock_us: Option<i64>,
+    last: bool,
+}
+
+fn reached(blocks: &[Seen]) -> Reached {
+    let mut reached = Reached::default();
+    for (at, block) in blocks.iter().enumerate().take_while(|(at, block)| block.index == *at as u64) {
+        let _ = at;
+        reached.lines += block.lines;
+        reached.clock_us = reached.clock_us.max(block.clock_us);
+        reached.last |= block.last;
+    }
+    reached
+}
+
+/// The stream as far as it was read: exactly, or (`false`) no more than what is known of all lanes.
+///
+/// Where lanes meet only in the frontier, or there is one, what follows from the blocks read is what follows from a stream
+/// that ends there. Else the arrival clocks of lanes that were read further than others say more than such a stream.
+fn as_read(plan: &Plan, stream: &Stream, seen: &[Vec<Seen>]) -> (Stream, bool) {
+    let lanes: Vec<Reached> = seen.iter().map(|blocks| reached(blocks)).collect();
+    let exact = lanes.len() == 1 || stream.table().scope == LatenessScope::Partition;
+    let lane_of = |name: Option<&String>| match lanes.len() {
+        1 => 0,
+        _ => stream.known.iter().position(|known| Some(known) == name).expect("a lane"),
+    };
+    let covered = |told: &Told| match told {
+        Told::Row(row) => row.position <= lanes[lane_of(row.partition.as_ref())].lines,
+        Told::End(name) => lanes[lane_of(Some(name))].last,
+        Told::Clock(us) => lanes.iter().all(|lane| lane.last || lane.clock_us.is_some_and(|clock| clock >= *us)),
+    };
+    let mut short = plan.stream();
+    short.known.clone_from(&stream.known);
+    let told = stream.told.iter().filter(|told| covered(told)).cloned();
+    if exact {
+        short.told = told.collect();
+    } else {
+        let known_of = |told: &Told, lane: usize| match told {
+            Told::Row(row) => lane_of(row.partition.as_ref()) == lane,
+            Told::End(name) => lane_of(Some(name)) == lane,
+            Told::Clock(_) => true,
+        };
+        let open = (0..lanes.len()).filter(|lane| !lanes[*lane].last);
+        let known = |lane| {
+            stream.told.iter().rposition(|told| covered(told) && known_of(told, lane)).map_or(0, |last| last + 1)
+        };
+        let least = open.map(known).min().unwrap_or(stream.told.len());
+        short.told = stream.told[..least].iter().filter(|told| covered(told)).cloned().collect();
+    }
+    short.setup.bounded = stream.setup.bounded && lanes.iter().all(|lane| lane.last);
+    (short, exact)
+}
+
+/// The first view whose changes are no beginning of the whole, or too few.
+fn not_a_prefix(whole: &Reference, least: Option<&Reference>, found: &Collected) -> Option<String> {
+    for (number, view) in whole.views.iter().enumerate() {
+        let Ok(changes) = &view.changes else { continue };
+        // As text, which tells scales of decimals apart; zeros have no sign.
+        let line = |c: &Change| format!("{c:?}").replace("Double(-0.0)", "Double(0.0)");
+        let found = &found.changes[number];
+        let at = (0..found.len()).find(|at| changes.get(*at).map(line) != found.get(*at).map(line));
+        if let Some(at) = at {
+            let (expected, found) = (changes.get(at), &found[at]);
+            return Some(format!("view {number}: change {at}:\n  expected {expected:?}\n  found    {found:?}"));
+        }
+        let least = least.and_then(|least| least.views[number].changes.as_ref().ok()).map_or(0, Vec::len);
+        if found.len() < least {
+            return Some(format!("view {number}: {} changes, of {least} that are final", found.len()));
+        }
+    }
+    None
+}
+
+fn within(found: &RecordCounts, whole: &RecordCounts) -> bool {
+    let classes = |c: &RecordCounts| [c.read, c.on_time, c.corrected, c.partly_too_late, c.too_late, c.filtered];
+    let fewer = classes(found).iter().zip(classes(whole)).all(|(found, whole)| *found <= whole);
+    fewer && found.rejected.iter().all(|(reason, n)| whole.rejected.get(reason).is_some_and(|whole| n <= whole))
+}
+
+fn among<T: PartialEq>(found: &[T], whole: &[T]) -> bool {
+    let mut rest = whole.iter();
+    found.iter().all(|f| rest.any(|w| w == f))
+}
+
+/// What a run that was stopped says of records is part of what the whole run says of them.
+fn not_a_part(whole: &Reference, found: &Collected) -> Option<String> {
+    for (number, view) in whole.views.iter().enumerate() {
+        let ledger = &found.ending.ledgers[number];
+        let empty = RecordCounts::default();
+        let parts = ledger.partitions.iter().all(|(name, counts)| {
+            counts.balances() && within(counts, view.ledger.partitions.get(name).unwrap_or(&empty))
+        });
+        if !parts || !within(&ledger.records, &view.ledger.records) || !ledger.records.balances() {
+            return Some(format!("view {number}: ledger {ledger:?} is no part of {:?}", view.ledger));
+        }
+        let late: Vec<Late> = found.too_late[number]
+            .iter()
+            .map(|r| (r.partition, r.position, r.event_time_us, r.stamp_us, r.window_us, r.lag_us, r.columns.clone()))
+            .collect();
+        if !among(&late, &view.late) {
+            return Some(format!("view {number}: late rows {late:?} are not among {:?}", view.late));
+        }
+    }
+    let mut rejects: Vec<RejectOf> =
+        found.rejects[0].iter().map(|r| (r.partition, r.position, r.view, r.reason)).collect();
+    rejects.sort();
+    (!among(&rejects, &whole.rejects)).then(|| format!("rejects {rejects:?} are not among {:?}", whole.rejects))
+}
+
+/// What of a run is wrong.
+fn wrong(plan: &Plan, stream: &Stream, whole: &Reference, performed: Performed) -> Option<String> {
+    let Performed { result, collected, grieved, seen, .. } = performed;
+    let fails = |r: &Reference| r.views.iter().any(|view| view.changes.is_err());
+    if plan.end == End::Input || (!grieved && !matches!(plan.end, End::Stop(_))) || matches!(result, Ok(true)) {
+        return difference(whole, &result.map(|_| collected));
+    }
+    let (short, exact) = as_read(plan, stream, &seen);
+    let least = reference(&short, short.table());
+    match plan.end {
+        End::Stop(_) | End::OutputCloses(_) if exact => difference(&least, &result.map(|_| collected)),
+        End::Stop(_) | End::OutputCloses(_) => match result {
+            Ok(_) => not_a_prefix(whole, Some(&least), &collected).or_else(|| not_a_part(whole, &collected)),
+            Err(_) if fails(whole) => None,
+            Err(error) => Some(format!("expected a run that is stopped, found {error}")),
+        },
+        _ => {
+            let Err(error) = result else { return Some("expected an error, found a run that ends well".into()) };
+            if !error.message().contains(GRIEF) && !fails(whole) {
+                return Some(format!("expected an error, found another: {error}"));
+            }
+            // Readers that fail do not keep what is final from being published.
+            let published = matches!(plan.end, End::ReaderFails(_)) && !fails(whole);
+            let differs = not_a_prefix(whole, published.then_some(&least), &collected);
+            differs.or_else(|| if published && exact { not_a_prefix_of(&least, &collected) } else { None })
+        }
+    }
+}
+
+fn not_a_prefix_of(whole: &Reference, found: &Collected) -> Option<String> {
+    not_a_prefix(whole, None, found).map(|text| format!("beyond what was read: {text}"))
+}
+
+/// Runs a seed; what is wrong, or a digest of everything that was done.
+fn simulate(seed: u64, misnumbered: bool) -> std::result::Result<Digest, String> {
+    let plan = Plan::new(seed);
+    let stream = plan.stream();
+    let source = stream.source(&stream.program.tables[0], plan.block, plan.habits.workers);
+    let source = source.map_err(|error| error.to_string())?;
+    let performed = perform(&plan, &stream.program, source, misnumbered);
+    let digest = Digest::of(&performed);
+    match wrong(&plan, &stream, &reference(&stream, stream.table()), performed) {
+        None => Ok(digest),
+        Some(text) => Err(format!("seed {seed}: {text}\n{plan:?}\n{stream}")),
+    }
+}
+
+/// Everything that was done, in short.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Digest {
+    turns: u64,
+    blocks: u64,
+    cut_short: u64,
+    hash: u64,
+}
+
+impl Digest {
+    fn of(performed: &Performed) -> Digest {
+        // Without random keys: the same in every process.
+        let mut hasher = DefaultHasher::new();
+        performed.log.hash(&mut hasher);
+        let count = |of: fn(&Deed) -> bool| performed.log.iter().filter(|(_, deed)| of(deed)).count() as u64;
+        Digest {
+            turns: count(|deed| matches!(deed, Deed::Turn(_))),
+            blocks: count(|deed| matches!(deed, Deed::Block(..))),
+            cut_short: u64::from(!matches!(performed.result, Ok(true))),
+            hash: hasher.finish(),
+        }
+    }
+    fn add(&mut self, other: Digest) {
+        self.turns += other.turns;
+        self.blocks += other.blocks;
+        self.cut_short += other.cut_short;
+        self.hash = self.hash.wrapping_add(other.hash);
+    }
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}")))
+}
+
+/// Runs the seeds on all cores; panics with the least that fails of those that were begun.
+fn all(seeds: impl Iterator<Item = u64> + Send, act: impl Fn(u64) -> Option<String> + Sync) {
+    let (seeds, failed) = (Mutex::new(seeds), Mutex::new(BTreeMap::new()));
+    let next = || seeds.lock().unwrap().next().filter(|_| failed.lock().unwrap().is_empty());
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, |n| n.get().min(8)) {
+            scope.spawn(|| {
+                while let Some(seed) = next() {
+                    if let Some(text) = act(seed) {
+                        failed.lock().unwrap().insert(seed, text);
+                    }
+                }
+            });
+        }
+    });
+    if let Some((seed, text)) = failed.lock().unwrap().first_key_value() {
+        panic!("{text}\nAgain: SLACKWATER_SEED={seed} SLACKWATER_SEEDS=1 cargo test --test engine simulation::");
+    }
+}
+
+#[test]
+fn seeds_agree_with_the_reference() {
+    let first = number("SLACKWATER_SEED").unwrap_or(1);
+    let seeds = first..first + number("SLACKWATER_SEEDS").unwrap_or(SEEDS);
+    let sum = Mutex::new((0, Digest::default()));
+    all(REGRESSIONS.into_iter().chain(seeds), |seed| match simulate(seed, false) {
+        Ok(digest) => {
+            let mut sum = sum.lock().unwrap();
+            sum.0 += 1;
+            sum.1.add(digest);
+            None
+        }
+        Err(text) => Some(text),
+    });
+    let (runs, sum) = sum.into_inner().unwrap();
+    println!(
+        "{runs} runs from seed {first}: {} turns, {} blocks, {} cut short; digest {:016x}",
+        sum.turns, sum.blocks, sum.cut_short, sum.hash
+    );
+}
+
+/// What a seed does once, it does again: every turn, every block, every call of the output.
+#[test]
+fn a_seed_is_a_run() {
+    let first = number("SLACKWATER_SEED").unwrap_or(1);
+    let seeds = first..first + (number("SLACKWATER_SEEDS").unwrap_or(SEEDS) / 4).max(1);
+    let hashes = Mutex::new(BTreeMap::new());
+    all(seeds, |seed| {
+        let plan = Plan::new(seed);
+        let stream = plan.stream();
+        let once = || {
+            let source = stream.source(&stream.program.tables[0], plan.block, plan.habits.workers).expect("a source");
+            perform(&plan, &stream.program, source, false)
+        };
+        let (one, other) = (once(), once());
+        hashes.lock().unwrap().insert(Digest::of(&one).hash, seed);
+        let differ = (0..one.log.len().max(other.log.len())).find(|at| one.log.get(*at) != other.log.get(*at))?;
+        let mut text = format!("seed {seed} does one thing and another, at step {differ}:");
+        for at in differ.saturating_sub(5)..differ + 3 {
+            let _ = write!(text, "\n{at}: {:?} or {:?}", one.log.get(at), other.log.get(at));
+        }
+        Some(format!("{text}\n{plan:?}\n{stream}"))
+    });
+    assert!(!hashes.lock().unwrap().is_empty());
+}
