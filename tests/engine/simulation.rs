@@ -18,7 +18,9 @@ use slackwater::source::trace::{TraceItem, TraceSource};
 use slackwater::source::{LaneInfo, LaneReader, Next, Source};
 use slackwater::sql::{self, BareSelectDefaults};
 use slackwater::types::Value;
+use slackwater::verify::TraceRow;
 use slackwater::verify::collect::Collector;
+use slackwater::watermark::BEFORE_ALL;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -377,27 +379,27 @@ impl Read<'_> {
         Some(short)
     }
 
-    /// Up to where at least the results of a run that was stopped are final: its watermark, unless something was read
-    /// that got a lower stamp and was not decided.
-    fn least_frontier_us(&self, whole: &Reference, found: &Ending) -> Option<i64> {
+    /// Up to where at least the results of a run that was stopped are final: its watermark, unless something was read and
+    /// not decided. That has the stamp of its partition's record before it, or a later one.
+    fn least_frontier_us(&self, whole: &Reference, found: &Ending) -> i64 {
         let mut least_us = found.tables[0].watermark_us;
+        let mut rows: BTreeMap<&str, Vec<&TraceRow>> = BTreeMap::new();
         for told in self.stream.told.iter().filter(|told| self.covers(told)) {
-            let Told::Row(row) = told else { continue };
-            let name = row.partition.as_ref()?;
-            let before = self.stream.told.iter().filter(|told| match told {
-                Told::Row(other) => other.partition == row.partition && other.position < row.position,
-                _ => false,
-            });
-            let decided = found.ledgers[0].partitions.get(name).map_or(0, |counts| counts.read);
-            if row.reject.is_some() || (before.count() as u64) < decided {
-                continue;
+            if let Told::Row(row) = told {
+                rows.entry(row.partition.as_deref().unwrap_or_default()).or_default().push(row);
             }
-            let partition = whole.partitions.iter().position(|p| p == name)? as u32;
-            let mut records = whole.views.iter().flat_map(|view| &view.records);
-            let record = records.find(|r| (r.order.partition, r.order.position) == (partition, row.position))?;
-            least_us = least_us.min(record.stamp_us);
         }
-        Some(least_us)
+        for (name, rows) in rows {
+            let decided = found.ledgers[0].partitions.get(name).map_or(0, |counts| counts.read as usize);
+            if let Some(row) = rows.get(decided) {
+                let partition = whole.partitions.iter().position(|p| p == name).map(|p| p as u32);
+                let records = whole.views.iter().flat_map(|view| &view.records);
+                let before =
+                    records.filter(|r| Some(r.order.partition) == partition && r.order.position < row.position);
+                least_us = least_us.min(before.map(|r| r.stamp_us).max().unwrap_or(BEFORE_ALL));
+            }
+        }
+        least_us
     }
 }
 
@@ -482,7 +484,7 @@ fn wrong(plan: &Plan, stream: &Stream, whole: &Reference, performed: Performed) 
             (Some(exact), result) => difference(&exact, &result.map(|_| collected)),
             (None, Ok(_)) => {
                 // A window closes at its end when the frontier is there.
-                let least = read.least_frontier_us(whole, &collected.ending).map(|us| (us, true));
+                let least = Some((read.least_frontier_us(whole, &collected.ending), true));
                 not_a_prefix(whole, true, least, &collected).or_else(|| not_a_part(whole, &collected))
             }
             (None, Err(_)) if fails(whole) => None,
