@@ -13,5 +13,6 @@ mod pace;
 mod random_streams;
 mod reference;
 mod simulation;
+mod stage;
 mod standstill;
 mod streams;
