@@ -202,8 +202,8 @@ impl RunOutput for Outputs {
     fn changes(&mut self, view: usize, step: Vec<Change>) -> Result<Flow> {
         let Some(view) = self.views.get_mut(view) else { return Ok(Flow::Open) };
         let Some(output) = &mut view.output else { return Ok(Flow::Open) };
-        let flow = output.changes(&step)?;
         view.correctable.step(&step);
+        let flow = output.changes(step)?;
         Ok(self.go_on(flow))
     }
 
