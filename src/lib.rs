@@ -27,7 +27,7 @@
 //! The other modules are what that and the command are made of; ARCHITECTURE.md has the map. They are public for tests,
 //! benches and the curious, and may change with any version.
 //!
-//! What it is not: a cluster (one process, any number of threads), a database (results are written, not served), a connector kit
+//! What it is not: a database (results are written, not served), a connector kit
 //! (files and standard input only), and it has no session windows, joins or checkpoints yet.
 
 #![cfg_attr(

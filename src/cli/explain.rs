@@ -1,19 +1,47 @@
-//! `slackwater explain`: the plan, and what lateness means for it.
+//! `slackwater explain`: the plan, what lateness means for it, and who would read what.
 
+use super::run::open_sources;
 use super::{ProgramArgs, exit, print_out};
+use crate::dataflow::deal;
 use crate::error::Result;
+use crate::source::SourceOptions;
 use clap::Args;
+use std::fmt::Write;
 
 /// Arguments of `slackwater explain`.
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
     #[command(flatten)]
     program: ProgramArgs,
+    /// Worker threads of each process: also says who reads what.
+    #[arg(short = 'w', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    workers: Option<u16>,
+    /// Processes: also says who reads what.
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    processes: Option<u16>,
 }
 
 /// Runs the command.
 pub(super) fn run(args: &ExplainArgs) -> Result<u8> {
     let program = args.program.plan()?;
-    print_out(&crate::sql::explain(&program))?;
+    let mut text = crate::sql::explain(&program);
+    if args.workers.is_some() || args.processes.is_some() {
+        let (threads, processes) = (usize::from(args.workers.unwrap_or(1)), usize::from(args.processes.unwrap_or(1)));
+        let sources = open_sources(&program, &SourceOptions { workers: threads * processes, ..Default::default() })?;
+        let _ = writeln!(text, "readers: {processes} process(es) of {threads} thread(s)");
+        for (table, source) in program.tables.iter().zip(&sources) {
+            let _ = writeln!(text, "  table {}", table.name);
+            text.push_str(&deal::in_words(source.lanes(), processes, threads));
+        }
+        text.push_str(RULE);
+    }
+    print_out(&text)?;
     Ok(exit::SUCCESS)
 }
+
+const RULE: &str =
+    "  rule: input l belongs to process l mod processes, whose threads take its inputs in turn; a process with fewer
+  inputs than threads shares the blocks of each plain NDJSON file among its threads; with fewer inputs than processes,
+  all workers share them. The files of a table with a partition column are one input. Stamps and results do not
+  depend on who reads.
+";

@@ -1,11 +1,14 @@
 //! `--local-processes`: starts the processes of a cluster on this machine, and sees that all of them end.
 
 use super::exit;
+use crate::cluster::secret::VARIABLE;
 use crate::error::{Error, Result};
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
-use std::io::{Read, Write};
+use std::io::{IsTerminal, Read, Write};
 use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,6 +27,8 @@ const STDERR_BYTES_MAX: u64 = 64 << 10;
 /// One process.
 struct Member {
     child: Child,
+    /// Whether it gets the terminal's signals by itself.
+    grouped: bool,
     status: Option<ExitStatus>,
     stderr: Option<JoinHandle<Vec<u8>>>,
 }
@@ -32,12 +37,13 @@ struct Member {
 /// another process fails and process 0 does not say so.
 pub(super) fn run(processes: usize, stop: &Arc<AtomicBool>) -> Result<u8> {
     let hosts = host_file(processes)?;
+    let secret = random_secret()?;
     let mut members = Vec::with_capacity(processes);
     for process in 0..processes {
-        match start(process, processes, hosts.path().as_os_str().to_owned()) {
+        match start(process, processes, hosts.path(), &secret) {
             Ok(member) => members.push(member),
             Err(error) => {
-                end_all(&mut members, Signal::KILL);
+                end_all(&members, Signal::KILL);
                 return Err(error);
             }
         }
@@ -80,13 +86,29 @@ fn arguments(own: impl Iterator<Item = OsString>) -> Vec<OsString> {
     out
 }
 
-fn start(process: usize, processes: usize, hosts: OsString) -> Result<Member> {
+/// What only this process and those it starts know.
+fn random_secret() -> Result<String> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(|e| Error::cluster(format!("the system gives no random bytes: {e}")))?;
+    Ok(crate::cluster::digest::hex(&bytes))
+}
+
+fn start(process: usize, processes: usize, hosts: &Path, secret: &str) -> Result<Member> {
     let failed = |e: std::io::Error| Error::cluster(format!("cannot start process {process}")).with_source(e);
     let program = std::env::current_exe().map_err(failed)?;
     let mut command = Command::new(program);
     command.args(arguments(std::env::args_os().skip(1)));
     command.args(["-n", &processes.to_string(), "-p", &process.to_string(), "--hostfile"]).arg(hosts);
     command.env(SUPERVISED, std::process::id().to_string());
+    if !std::env::args_os().any(|a| a.to_string_lossy().starts_with("--secret-file")) {
+        command.env(VARIABLE, secret);
+    }
+    // Ctrl-C on a terminal goes to all of a group, and would reach a process twice. One that reads the terminal must stay in
+    // its group.
+    let grouped = process == 0 && std::io::stdin().is_terminal();
+    if !grouped {
+        command.process_group(0);
+    }
     if process > 0 {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     }
@@ -101,16 +123,20 @@ fn start(process: usize, processes: usize, hosts: OsString) -> Result<Member> {
             text
         })
     });
-    Ok(Member { child, status: None, stderr })
+    Ok(Member { child, grouped, status: None, stderr })
 }
 
-fn end_all(members: &mut [Member], signal: Signal) {
-    for member in members.iter_mut().filter(|m| m.status.is_none()) {
-        if let Some(pid) = i32::try_from(member.child.id()).ok().and_then(Pid::from_raw) {
-            // One that has just ended needs no signal.
-            let _ = kill_process(pid, signal);
-        }
+fn end(member: &Member, signal: Signal) {
+    if member.status.is_none()
+        && let Some(pid) = i32::try_from(member.child.id()).ok().and_then(Pid::from_raw)
+    {
+        // One that has just ended needs no signal.
+        let _ = kill_process(pid, signal);
     }
+}
+
+fn end_all(members: &[Member], signal: Signal) {
+    members.iter().for_each(|member| end(member, signal));
 }
 
 /// Waits until all have ended. A signal is passed on; a failure ends the others if they do not end by themselves.
@@ -125,7 +151,7 @@ fn wait(members: &mut [Member], stop: &AtomicBool) -> Result<()> {
             return Ok(());
         }
         if stop.load(Ordering::SeqCst) && !std::mem::replace(&mut told, true) {
-            end_all(members, Signal::INT);
+            members.iter().filter(|m| !m.grouped).for_each(|member| end(member, Signal::INT));
         }
         if members.iter().any(|m| m.status.is_some_and(|s| !s.success())) {
             failing_steps += 1;

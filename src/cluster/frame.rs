@@ -8,7 +8,7 @@ use std::fmt;
 
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 8;
-/// The most bytes of a message before both sides are proven.
+/// The most bytes of a message of the start; input files come in several.
 pub const MESSAGE_BYTES_MAX: u32 = 64 << 10;
 /// The most bytes of one data frame.
 pub const DATA_BYTES_MAX: u32 = 1 << 20;
@@ -61,6 +61,10 @@ impl Kind {
             Kind::Data => DATA_BYTES_MAX,
             Kind::Admit | Kind::Ready | Kind::Go | Kind::Heartbeat | Kind::Goodbye => 0,
         }
+    }
+    /// Whether it may come before both sides are proven. None of these is longer than about 4 KiB.
+    pub fn is_of_handshake(self) -> bool {
+        matches!(self, Kind::Hello | Kind::Proof | Kind::Admit | Kind::Refuse)
     }
     /// Whether it belongs to the run; the others belong to the start.
     pub fn is_of_run(self) -> bool {
@@ -227,10 +231,14 @@ impl Frames {
         }
     }
 
+    /// Kind of the next frame, as soon as its first byte is there.
+    pub fn kind(&self) -> Option<Kind> {
+        self.rest().first().and_then(|byte| Kind::of(*byte))
+    }
+
     /// Whether the next frame belongs to the run: nothing more needs to be received.
     pub fn is_at_run(&self) -> bool {
-        let kind = self.rest().first().and_then(|byte| Kind::of(*byte));
-        kind.is_some_and(Kind::is_of_run)
+        self.kind().is_some_and(Kind::is_of_run)
     }
 
     /// What was received and not given out.

@@ -2,8 +2,8 @@
 //!
 //! Every accepted connection has a thread of its own and little time; there are at most [`WAITING_MAX`] of them. When one
 //! more comes, the oldest that has not proven itself is closed for it: a true peer needs a few round trips, so that
-//! strangers who hold connections open, however many, keep no peer out. What a stranger can cost is bounded: two threads
-//! with a kilobyte or so for each of [`WAITING_MAX`] connections.
+//! strangers who hold connections open, however many, keep no peer out. What strangers can cost is bounded: at most twice
+//! [`WAITING_MAX`] threads (those just closed are still ending) with a few kilobytes each.
 
 use super::handshake::{Claims, Fault, Handshake, Proven, Role, code};
 use super::{ClusterConfig, Secret, now, seconds};

@@ -228,6 +228,10 @@ impl Handshake {
         self.frames.push(bytes);
         let mut step = Step::default();
         while !matches!(self.state, State::Done) {
+            // Nothing longer is kept of someone who is not proven.
+            if let Some(kind) = self.frames.kind().filter(|kind| !kind.is_of_handshake()) {
+                return Err(Fault::Bad(BadFrame::Order(kind)));
+            }
             let Some((kind, payload)) = self.frames.next()? else { break };
             if kind == Kind::Refuse {
                 let (code, text) = frame::decode_refusal(&payload)?;
@@ -237,8 +241,6 @@ impl Handshake {
         }
         if let Some(proven) = &mut step.proven {
             proven.rest = std::mem::take(&mut self.frames).into_rest();
-        } else if self.frames.is_at_run() {
-            return Err(Fault::Bad(BadFrame::Order(Kind::Data)));
         }
         Ok(step)
     }

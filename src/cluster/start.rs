@@ -352,21 +352,17 @@ impl Start<'_> {
         format!("{} to get ready", names.join(", "))
     }
 
+    /// Says every few seconds whom we wait for, and who was refused meanwhile.
     fn report(&mut self) {
-        let notes = self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner);
-        let stranger = notes.stranger.clone();
-        drop(notes);
-        if let Some(text) = stranger
-            && self.stranger.as_ref() != Some(&text)
-            && now() >= self.next_report.checked_sub(REPORT / 2).unwrap_or(self.next_report)
-        {
-            (self.progress)(&text);
-            self.stranger = Some(text);
-        }
         if self.goes || now() < self.next_report {
             return;
         }
         self.next_report += REPORT;
+        let stranger = self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner).stranger.clone();
+        if let Some(text) = stranger.filter(|text| self.stranger.as_ref() != Some(text)) {
+            (self.progress)(&text);
+            self.stranger = Some(text);
+        }
         let missing: Vec<_> = self.missing().into_iter().map(|i| self.config.name(i)).collect();
         let whom = if missing.is_empty() { self.unready() } else { missing.join(", ") };
         let left = self.deadline.saturating_duration_since(now()).as_secs();

@@ -87,6 +87,26 @@ pub fn sharers(lanes: &[LaneInfo], lane: usize, processes: usize, threads: usize
     if dealt(lanes.len(), lane % processes, processes) < threads { threads } else { 1 }
 }
 
+/// Who reads each lane, in words.
+pub fn in_words(lanes: &[LaneInfo], processes: usize, threads: usize) -> String {
+    let mut out = String::new();
+    for (number, lane) in lanes.iter().enumerate() {
+        let process = number % processes;
+        let shared = sharers(lanes, number, processes, threads) > 1;
+        let who = match (shared, processes) {
+            (true, 1) => format!("its blocks in turn by all {threads} threads"),
+            (true, _) if lanes.len() < processes => {
+                format!("its blocks in turn by all {} workers", processes * threads)
+            }
+            (true, _) => format!("process {process}, its blocks in turn by all {threads} threads"),
+            (false, 1) => format!("thread {}", number % threads),
+            (false, _) => format!("process {process}, thread {}", number / processes % threads),
+        };
+        out.push_str(&format!("    {}: {who}\n", lane.name));
+    }
+    out
+}
+
 /// Whether a process reads any of a lane.
 pub fn reads(lanes: &[LaneInfo], lane: usize, process: usize, processes: usize) -> bool {
     let few = lanes.len() < processes && lanes.get(lane).is_some_and(|l| l.splittable);
@@ -125,6 +145,32 @@ mod tests {
                             }
                         }
                         assert!(readers.iter().flatten().all(|n| *n == 1), "{processes} × {threads}, {lanes:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    /// What is said is what is done.
+    #[test]
+    fn words_name_the_reader() {
+        for (processes, threads, count) in [(1, 1, 2), (1, 3, 2), (2, 2, 5), (2, 2, 1), (3, 1, 4), (2, 3, 3)] {
+            for splittable in [false, true] {
+                let lanes = lanes(&vec![splittable; count]);
+                let words = in_words(&lanes, processes, threads);
+                for (lane, line) in words.lines().enumerate() {
+                    let workers = (0..processes * threads).map(|i| Crew::of(i, processes, threads));
+                    let readers: Vec<Crew> =
+                        workers.filter(|crew| deal(&lanes, *crew).iter().any(|s| s.lane == lane)).collect();
+                    if let [one] = readers[..] {
+                        let thread = line.contains(&format!("thread {}", one.thread)) || line.contains("all 1 threads");
+                        assert!(thread, "{line}: {one:?}");
+                        assert!(
+                            processes == 1 || line.contains(&format!("process {}", one.process)),
+                            "{line}: {one:?}"
+                        );
+                    } else {
+                        assert!(line.contains(&format!("all {}", readers.len())), "{line}: {readers:?}");
                     }
                 }
             }

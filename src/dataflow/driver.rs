@@ -47,7 +47,7 @@ impl Work<'_> {
     /// Everything one worker does in a run. Returns whether the whole input was read. Returns early, its dataflows not run
     /// out, when another worker has panicked or a peer was lost.
     pub fn run(&self, worker: &mut Worker, outlets: Outlets) -> bool {
-        let mut notes = Notes::new(worker, self.crew);
+        let mut notes = Notes::new(worker, self.crew, self.shared);
         let mut built = self.build(worker, outlets);
         let leader = self.crew.thread == 0;
         loop {

@@ -31,7 +31,6 @@ use crate::plan::Program;
 use crate::source::Source;
 use crate::watermark::{AFTER_ALL, BEFORE_ALL};
 use deal::Crew;
-use serde::{Deserialize, Serialize};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -83,7 +82,7 @@ struct Outlets {
 }
 
 /// Why a process stops reading before the end.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stopped {
     /// From outside.
     Interrupted,
@@ -198,10 +197,11 @@ impl Shared {
     }
     /// Ends the run if a message cannot be read: what it held is missing for good.
     fn check<M>(&self, parcel: &parcel::Parcel<M>) {
-        if let Some(error) = parcel.unreadable() {
-            self.fail(Error::cluster(format!("a message between processes cannot be read: {error}")));
-            self.broken.store(true, Ordering::SeqCst);
-        }
+        parcel.unreadable().into_iter().for_each(|error| self.unreadable(error));
+    }
+    fn unreadable(&self, error: &str) {
+        self.fail(Error::cluster(format!("a message between processes cannot be read: {error}")));
+        self.broken.store(true, Ordering::SeqCst);
     }
     /// Ends the reading.
     fn stop_for(&self, why: Stopped) {

@@ -1,21 +1,23 @@
 //! What workers tell each other beside rows: summaries of blocks, the end of reading, why to stop, and what was absorbed.
 
 use super::deal::Crew;
-use super::operators::forward;
+use super::operators::{by_worker, forward};
+use super::view::InputOf;
 use super::{Shared, Stopped};
+use crate::time::Instant;
 use crate::watermark::blocks::BlockSummary;
-use serde::{Deserialize, Serialize};
+use crate::wire::{Reader, Wire, WireError, Writer};
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use timely::container::CapacityContainerBuilder;
-use timely::dataflow::channels::pact::Exchange;
 use timely::dataflow::operators::core::input::Handle;
 use timely::dataflow::operators::generic::operator::Operator;
 use timely::worker::Worker;
 
 /// A message between workers.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub(super) enum Note {
     /// A block of the table named was decoded.
     Summary(u32, BlockSummary),
@@ -38,16 +40,97 @@ pub(super) enum Read {
     End(u32),
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 struct Addressed {
     to: u64,
     note: Note,
 }
 
+impl Wire for Addressed {
+    const LEAST: usize = 24;
+    fn size(&self) -> usize {
+        16 + match &self.note {
+            Note::Summary(table, summary) => table.size() + summary.size(),
+            Note::Ended(table, lane) => table.size() + lane.size(),
+            Note::Done(worker) => worker.size(),
+            Note::Stop(process, why) => process.size() + why.size(),
+            Note::Absorbed(messages, rows) => messages.size() + rows.size(),
+        }
+    }
+    fn put(&self, out: &mut Writer) {
+        self.to.put(out);
+        let mut tag = |n: u64| n.put(out);
+        match &self.note {
+            Note::Summary(table, summary) => {
+                tag(0);
+                table.put(out);
+                summary.put(out);
+            }
+            Note::Ended(table, lane) => {
+                tag(1);
+                table.put(out);
+                lane.put(out);
+            }
+            Note::Done(worker) => {
+                tag(2);
+                worker.put(out);
+            }
+            Note::Stop(process, why) => {
+                tag(3);
+                process.put(out);
+                why.put(out);
+            }
+            Note::Absorbed(messages, rows) => {
+                tag(4);
+                messages.put(out);
+                rows.put(out);
+            }
+        }
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
+        let to = Wire::get(from)?;
+        let at = from.at();
+        let note = match from.word()? {
+            0 => Note::Summary(Wire::get(from)?, Wire::get(from)?),
+            1 => Note::Ended(Wire::get(from)?, Wire::get(from)?),
+            2 => Note::Done(Wire::get(from)?),
+            3 => Note::Stop(Wire::get(from)?, Wire::get(from)?),
+            4 => Note::Absorbed(Wire::get(from)?, Wire::get(from)?),
+            _ => return Err(WireError { at, what: "expected a note's tag" }),
+        };
+        Ok(Addressed { to, note })
+    }
+}
+
+impl Wire for Stopped {
+    fn size(&self) -> usize {
+        8 + if let Stopped::Failed(message) = self { message.size() } else { 0 }
+    }
+    fn put(&self, out: &mut Writer) {
+        match self {
+            Stopped::Interrupted => 0u64.put(out),
+            Stopped::Closed => 1u64.put(out),
+            Stopped::Failed(message) => {
+                2u64.put(out);
+                message.put(out);
+            }
+        }
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
+        let at = from.at();
+        Ok(match from.word()? {
+            0 => Stopped::Interrupted,
+            1 => Stopped::Closed,
+            2 => Stopped::Failed(Wire::get(from)?),
+            _ => return Err(WireError { at, what: "expected a reason to stop" }),
+        })
+    }
+}
+
 /// One worker's end of the exchange of notes.
 pub(super) struct Notes {
     crew: Crew,
-    input: Option<Handle<u64, CapacityContainerBuilder<Vec<Addressed>>>>,
+    input: Option<InputOf<Addressed>>,
     received: Rc<RefCell<Vec<Addressed>>>,
     done: Vec<bool>,
     own_done: bool,
@@ -55,15 +138,21 @@ pub(super) struct Notes {
 
 impl Notes {
     /// Builds the dataflow of notes.
-    pub fn new(worker: &mut Worker, crew: Crew) -> Self {
+    pub fn new(worker: &mut Worker, crew: Crew, shared: &Arc<Shared>) -> Self {
         let received: Rc<RefCell<Vec<Addressed>>> = Rc::default();
         let sink = Rc::clone(&received);
-        let mut input: Handle<u64, CapacityContainerBuilder<Vec<Addressed>>> = Handle::new();
-        worker.dataflow_named::<u64, _, _>("Notes", |scope| {
+        let shared = Arc::clone(shared);
+        let mut input: InputOf<Addressed> = Handle::new();
+        worker.dataflow_named::<Instant, _, _>("Notes", |scope| {
             let stream = forward(input.to_stream(scope));
-            let by_worker = Exchange::new(|addressed: &Addressed| addressed.to);
+            let by_worker = by_worker(|addressed: &Addressed| addressed.to);
             stream.unary::<CapacityContainerBuilder<Vec<()>>, _, _, _>(by_worker, "Notes", move |_, _| {
-                move |input, _output| input.for_each(|_, data| sink.borrow_mut().append(data))
+                move |input, _output| {
+                    input.for_each(|_, data| {
+                        shared.check(data);
+                        sink.borrow_mut().extend(data.drain());
+                    });
+                }
             });
         });
         Notes { crew, input: Some(input), received, done: vec![false; crew.workers()], own_done: false }
@@ -144,5 +233,32 @@ impl Notes {
             self.input = None;
         }
         finished
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{decode, encode};
+
+    #[test]
+    fn notes_survive_the_wire() {
+        let failed = Stopped::Failed("in.gz: truncated gzip data".to_owned());
+        let notes = [
+            Note::Ended(1, 2),
+            Note::Done(3),
+            Note::Stop(0, Stopped::Interrupted),
+            Note::Stop(1, Stopped::Closed),
+            Note::Stop(2, failed),
+            Note::Absorbed(5, 6),
+        ];
+        for note in notes {
+            let addressed = Addressed { to: 4, note };
+            let bytes = encode(&addressed);
+            assert_eq!(bytes.len(), addressed.size());
+            let back: Addressed = decode(&bytes).expect("a note");
+            assert_eq!(format!("{back:?}"), format!("{addressed:?}"));
+            assert!(decode::<Addressed>(&bytes[..bytes.len() - 8]).is_err());
+        }
     }
 }

@@ -8,7 +8,7 @@ use super::Shared;
 use super::parcel::Parcel;
 use super::view::How;
 use crate::engine::ResultRow;
-use crate::sink::{Change, Op};
+use crate::sink::{Change, Op, sort_step};
 use crate::time::Instant;
 use crate::types::Value;
 use crate::watermark::BEFORE_ALL;
@@ -315,7 +315,7 @@ pub(super) fn gather<'scope>(
                 let mut gathered = shared.borrow_mut();
                 while let Some(entry) = waiting.first_entry().filter(|e| *e.key() < upto) {
                     let (at, mut step) = entry.remove_entry();
-                    step.sort_unstable_by(|a, b| a.change.compare(&b.change));
+                    sort_step(&mut step, |published| &published.change);
                     gathered.steps.push((at, step));
                 }
                 gathered.upto = Some(upto);

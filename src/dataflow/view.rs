@@ -168,6 +168,7 @@ pub(super) fn build_view(
             let mut input: InputOf<Routed> = Handle::new();
             let stream = forward(input.to_stream(scope));
             let (spec, count) = table_spec(plan);
+            let layout = Arc::clone(&spec);
             let core = WindowCore::new(Assigner::new(plan.window), view.horizon_us, Table::new(spec));
             let publisher = Publisher::new(plan, count);
             let shared = Arc::clone(shared);
@@ -178,7 +179,11 @@ pub(super) fn build_view(
                 cutoff.clone(),
                 move |core, messages: &mut Parcel<Routed>, _at| {
                     shared.check(messages);
-                    for routed in messages.drain() {
+                    for mut routed in messages.drain() {
+                        if let Err(what) = routed.contributions.accept(&layout) {
+                            shared.unreadable(what);
+                            continue;
+                        }
                         absorb(core, &routed.contributions);
                         shared.absorbed(routed.from, 1, 0);
                     }

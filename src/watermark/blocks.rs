@@ -30,6 +30,7 @@ mod coordinator;
 mod partition_scope;
 mod source_scope;
 mod summary;
+mod wire;
 
 #[cfg(test)]
 mod tests;

@@ -10,6 +10,7 @@ use crate::record::{ContributionCounts, RecordCounts, RejectReason};
 use crate::sink::{Change, Op};
 use crate::time::Instant;
 use crate::types::{Column, DataType as T, Value};
+use crate::watermark::blocks::{BlockSummary, Segment, SegmentEntry};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -250,6 +251,31 @@ fn side() -> impl Strategy<Value = Side> {
     ]
 }
 
+fn summary() -> impl Strategy<Value = BlockSummary> {
+    let entry = (0u32..2, any::<i64>(), proptest::option::of(any::<i64>()), any::<u32>());
+    let entry = entry.prop_map(|(partition, watermark_us, last_clock_us, rows)| SegmentEntry {
+        partition,
+        watermark_us,
+        last_clock_us,
+        rows,
+    });
+    let segment = (any::<u32>(), proptest::option::of(any::<i64>()), vec(entry, 0..4));
+    let segment = segment.prop_map(|(first_row, clock_us, entries)| Segment { first_row, clock_us, entries });
+    let names = vec(".{0,9}", 2..4);
+    (any::<(u32, u64, bool, u64, bool)>(), proptest::option::of(any::<i64>()), names, vec(segment, 0..4)).prop_map(
+        |((lane, index, starts_file, lines, last), first_arrival_us, partition_names, segments)| BlockSummary {
+            lane,
+            index,
+            starts_file,
+            lines,
+            last,
+            first_arrival_us,
+            partition_names,
+            segments,
+        },
+    )
+}
+
 proptest! {
     #[test]
     fn vectors_of_words_survive(
@@ -342,8 +368,9 @@ proptest! {
     #[test]
     fn results_and_reports_survive(
         row in result_row(), at: i64, change in change(), error in proptest::option::of(".{0,9}"), side in side(),
-        damage in damage()
+        summary in summary(), damage in damage()
     ) {
+        survives_equal(&summary, &damage);
         survives_equal(&row, &damage);
         survives_equal(&(row, Instant(at)), &damage);
         survives_equal(&change, &damage);

@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod baton;
 mod canary;
 mod cases;
 mod dataflow_cases;
@@ -11,5 +12,7 @@ mod metamorphic;
 mod pace;
 mod random_streams;
 mod reference;
+mod simulation;
+mod stage;
 mod standstill;
 mod streams;

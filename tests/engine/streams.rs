@@ -423,10 +423,10 @@ impl Stream {
                 }
                 told.push(Told::Row(Box::new(row)));
             }
-            std::fs::write(self.directory.path().join(format!("{number}.{suffix}")), text).expect("a file");
+            std::fs::write(self.directory.path().join(format!("{number:03}.{suffix}")), text).expect("a file");
         }
         if records.is_empty() {
-            std::fs::write(self.directory.path().join(format!("0.{suffix}")), self.header()).expect("a file");
+            std::fs::write(self.directory.path().join(format!("000.{suffix}")), self.header()).expect("a file");
         }
         self.told = told;
     }

@@ -1,7 +1,7 @@
 //! The handshake without a network.
 
 use crate::cluster::Secret;
-use crate::cluster::frame::{Kind, encode};
+use crate::cluster::frame::{BadFrame, Kind, encode};
 use crate::cluster::handshake::{Claims, Fault, Handshake, PROTOCOL, Proven, Role};
 use proptest::prelude::*;
 
@@ -131,6 +131,14 @@ fn claims_are_compared_after_the_proof() {
     assert_eq!(other(|c| c.processes = 4), "it has -n 4, this process (0) has -n 3");
     assert_eq!(other(|c| c.threads = 1), "it has -w 1, this process (0) has -w 2");
     assert!(other(|c| c.process = 0).ends_with("the host files differ"));
+}
+
+#[test]
+fn long_frames_are_refused_at_their_first_byte_before_the_proof() {
+    for kind in [Kind::Terms, Kind::Inputs, Kind::Abort, Kind::Data, Kind::Go] {
+        let fault = side(Role::Accepting, 0, 2, "tide").receive(&[kind as u8]).unwrap_err();
+        assert_eq!(fault, Fault::Bad(BadFrame::Order(kind)));
+    }
 }
 
 #[test]
