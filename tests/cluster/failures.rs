@@ -2,7 +2,7 @@
 //! speaks of a panic, and every process names the one that is to blame.
 
 use crate::data::{FIRST_ROW, Part, Random, first_window, gzip, live_program, ndjson, write_parts};
-use crate::harness::{Cluster, Ended, Folder, Running, all_ok, end_all};
+use crate::harness::{Cluster, Ended, Folder, Running, all_ok, end_all, wait_for};
 use rustix::process::Signal;
 use std::process::Stdio;
 use std::thread;
@@ -49,7 +49,7 @@ fn process_1_is_killed() {
     }
     // What a killed process has written aside nobody can remove.
     let left = left(&folder, &before);
-    assert!(left.iter().all(|name| name.starts_with("parts/.tmp")) && left.len() <= 1, "{left:?}");
+    assert!(left.iter().all(|name| name.starts_with("parts/.1.ndjson.tmp-")), "{left:?}");
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn process_0_is_killed() {
         survivor.end().fails(CLUSTER, &[&lost]);
     }
     let left = left(&folder, &before);
-    assert!(left.iter().all(|name| name.contains("/.tmp")), "{left:?}");
+    assert!(left.iter().all(|name| name.contains(".tmp-")), "{left:?}");
 }
 
 #[test]
@@ -96,7 +96,8 @@ fn two_folders(files: &[(&str, Vec<u8>)], sql: &str) -> [Folder; 2] {
     folders
 }
 
-const OVER_FILES: &str = "CREATE TABLE t (id BIGINT, k TEXT, v BIGINT, at TIMESTAMP, WATERMARK FOR at AS at - INTERVAL '2 seconds')
+const OVER_FILES: &str =
+    "CREATE TABLE t (id BIGINT, k TEXT, v BIGINT, at TIMESTAMP, WATERMARK FOR at AS at - INTERVAL '2 seconds')
     WITH (path = 'in/*', format = 'json', time_unit = 'ms', rejects = 'out/rejects.csv');
     CREATE MATERIALIZED VIEW v WITH (horizon = '20 seconds', late = 'out/late.csv') AS
     SELECT k, window_start, window_end, count(*) AS n FROM TUMBLE(t, at, INTERVAL '5 seconds')
@@ -120,7 +121,7 @@ fn an_input_breaks_off_on_process_1() {
     let before = [folders[0].names(), folders[1].names()];
     let cluster = Cluster::over(folders.iter().collect()).args(&["--summary", "summary.json", "--block-bytes", "4000"]);
     let mut ended = cluster.run().into_iter();
-    ended.next().expect("process 0").fails(1, &[&format!("{} failed: in/b.ndjson.gz: cannot read gzip data", cluster.name(1))]);
+    ended.next().expect("process 0").fails(CLUSTER, &["process 1 failed: in/b.ndjson.gz: cannot read gzip data"]);
     ended.next().expect("process 1").fails(1, &["in/b.ndjson.gz: cannot read gzip data"]);
     for (folder, before) in folders.iter().zip(&before) {
         assert_eq!(left(folder, before), Vec::<String>::new());
@@ -131,7 +132,8 @@ fn an_input_breaks_off_on_process_1() {
 fn the_first_reject_fails_if_told_so() {
     let sql = OVER_FILES.replace("rejects = 'out/rejects.csv'", "on_error = 'fail'");
     let lines = |bad: bool| -> Vec<u8> {
-        let line = |i: u64| if bad && i == 70 { "oops\n".to_owned() } else { format!("{{\"k\":\"a\",\"at\":{}}}\n", i * 100) };
+        let line =
+            |i: u64| if bad && i == 70 { "oops\n".to_owned() } else { format!("{{\"k\":\"a\",\"at\":{}}}\n", i * 100) };
         (1..=200).flat_map(|i| line(i).into_bytes()).collect()
     };
     let folders = two_folders(&[("in/a.ndjson", lines(false)), ("in/b.ndjson", lines(true))], &sql);
@@ -140,7 +142,7 @@ fn the_first_reject_fails_if_told_so() {
     let mut ended = cluster.run().into_iter();
     let place = "in/b.ndjson:70: not a JSON object";
     ended.next().expect("process 0").fails(1, &[place, "hint: on_error = 'fail'"]);
-    ended.next().expect("process 1").fails(1, &[&format!("{} failed: {place}", cluster.name(0))]);
+    ended.next().expect("process 1").fails(CLUSTER, &[&format!("process 0 failed: {place}")]);
     for (folder, before) in folders.iter().zip(&before) {
         assert_eq!(left(folder, before), Vec::<String>::new());
     }
@@ -154,8 +156,11 @@ fn a_sum_that_does_not_fit_fails_everywhere() {
     let before = [folders[0].names(), folders[1].names()];
     let cluster = Cluster::over(folders.iter().collect());
     let ended = cluster.run();
-    for ended in ended {
-        ended.fails(1, &["window [1970-01-01T00:00:00Z, 1970-01-01T00:00:05Z), group \"a\": the sum ", "does not fit BIGINT"]);
+    for (ended, status) in ended.into_iter().zip([1, CLUSTER]) {
+        ended.fails(
+            status,
+            &["window [1970-01-01T00:00:00Z, 1970-01-01T00:00:05Z), group \"a\": the sum ", "does not fit BIGINT"],
+        );
     }
     for (folder, before) in folders.iter().zip(&before) {
         assert_eq!(left(folder, before), Vec::<String>::new());
@@ -170,7 +175,7 @@ fn a_sink_of_process_0_cannot_be_created() {
     let cluster = Cluster::new(&folder, 2);
     let mut ended = cluster.run().into_iter();
     ended.next().expect("process 0").fails(1, &["out/", ": cannot create the file"]);
-    ended.next().expect("process 1").fails(1, &[&cluster.name(0), "out/", ": cannot create the file"]);
+    ended.next().expect("process 1").fails(CLUSTER, &["process 0 failed: out/", ": cannot create the file"]);
     assert_eq!(left(&folder, &before), Vec::<String>::new());
 }
 
@@ -181,7 +186,7 @@ fn a_part_of_process_1_cannot_be_created() {
     let before = [folders[0].names(), folders[1].names()];
     let cluster = Cluster::over(folders.iter().collect());
     let mut ended = cluster.run().into_iter();
-    ended.next().expect("process 0").fails(1, &[&cluster.name(1), "parts/1.csv: cannot create the file"]);
+    ended.next().expect("process 0").fails(CLUSTER, &["process 1 failed: parts/1.csv: cannot create the file"]);
     ended.next().expect("process 1").fails(1, &["parts/1.csv: cannot create the file"]);
     for (folder, before) in folders.iter().zip(&before) {
         assert_eq!(left(folder, before), Vec::<String>::new());
@@ -201,7 +206,7 @@ fn standard_output_of_process_0_is_full() {
     let mut ended = running.into_iter().map(Running::end);
     ended.next().expect("process 0").fails(1, &["standard output", "No space left"]);
     for other in ended {
-        other.fails(1, &[&format!("{} failed: standard output", cluster.name(0)), "No space left"]);
+        other.fails(CLUSTER, &["process 0 failed: standard output", "No space left"]);
     }
     assert_eq!(left(&folder, &before), Vec::<String>::new());
 }
@@ -228,7 +233,7 @@ fn ctrl_c_to_one_ends_all() {
         assert_eq!(folder.read("out/rejects.ndjson").lines().count(), 1);
         let parts: usize = (0..3).map(|p| folder.read(&format!("parts/{p}.ndjson")).lines().count()).sum();
         assert_eq!(parts, ended[0].stdout.lines().count());
-        assert!(!folder.names().iter().any(|name| name.contains(".tmp")), "{:?}", folder.names());
+        assert!(!folder.names().iter().any(|name| name.contains(".tmp-")), "{:?}", folder.names());
     }
 }
 
@@ -254,28 +259,55 @@ fn a_second_ctrl_c_ends_at_once() {
 /// Nobody reads the changes any more: success for all.
 #[test]
 fn standard_output_of_process_0_is_closed() {
-    use std::io::BufRead;
+    use std::io::{BufRead, Write};
     let folder = Folder::new();
+    write_parts(&folder, &[Part::of(40); 3], None, &mut Random::new(44));
     folder.write(
         "q.sql",
-        "CREATE TABLE g WITH (connector = 'generator', rows = 30000, keys = 300, partitions = 3);
-         SELECT customer_id, window_start, count(*) AS n FROM TUMBLE(g, event_time, INTERVAL '1 s')
-         GROUP BY customer_id, window_start;",
+        "CREATE TABLE live (k TEXT, at TIMESTAMP, WATERMARK FOR at AS at) WITH (connector = 'stdin');
+         CREATE TABLE t (k TEXT, at TIMESTAMP, WATERMARK FOR at AS at) WITH (path = 'in/*', format = 'json');
+         CREATE MATERIALIZED VIEW v AS SELECT window_start, count(*) AS n FROM TUMBLE(live, at, '1 s') GROUP BY window_start;
+         CREATE MATERIALIZED VIEW w AS SELECT window_start, count(*) AS n FROM TUMBLE(t, at, '1 s') GROUP BY window_start;
+         CREATE SINK a FROM v WITH (connector = 'stdout'); CREATE SINK b FROM w WITH (connector = 'stdout');",
     );
     let cluster = Cluster::new(&folder, 3);
     let mut command = cluster.command(0);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.args(["--format", "ndjson"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut first = command.spawn().expect("the binary starts");
     let others = [cluster.start(1), cluster.start(2)];
-    let mut line = String::new();
+    let mut stdin = first.stdin.take().expect("a pipe");
     let mut stdout = std::io::BufReader::new(first.stdout.take().expect("a pipe"));
+    stdin.write_all(b"{\"at\":0}\n{\"at\":1000}\n").expect("fed");
+    let mut line = String::new();
     stdout.read_line(&mut line).expect("a line");
     assert!(line.contains("\"op\":\"+I\""), "{line}");
     drop(stdout);
-    let others = end_all(others.into());
+    let mut at = 1000;
+    wait_for("the end of process 0", || {
+        at += 1000;
+        // It stops reading at some time.
+        let _ = writeln!(stdin, "{{\"at\":{at}}}");
+        first.try_wait().expect("a status")
+    });
     let first = first.wait_with_output().expect("an end");
     let stderr = String::from_utf8_lossy(&first.stderr);
     assert_eq!(first.status.code(), Some(0), "{stderr}");
     assert!(stderr.contains("standard output was closed by its reader") && !stderr.contains("error"), "{stderr}");
-    all_ok(others);
+    all_ok(others.into_iter().map(Running::end).collect());
+}
+
+/// An output that fails at the very end, when all has been read.
+#[test]
+fn a_file_of_process_0_cannot_be_completed() {
+    let (folder, before) = live();
+    let cluster = Cluster::new(&folder, 3);
+    let running = under_way(&cluster);
+    std::fs::create_dir_all(folder.path("out/metrics.csv/in the way")).expect("a folder");
+    let mut ended = end_all(running).into_iter();
+    ended.next().expect("process 0").fails(1, &["out/metrics.csv: cannot rename the finished file"]);
+    for other in ended {
+        other.fails(CLUSTER, &[&format!("{} gave up: out/metrics.csv: cannot rename", cluster.name(0))]);
+    }
+    // Sinks are completed one by one, those of single processes first.
+    assert!(left(&folder, &before).iter().all(|name| !name.contains(".tmp-")), "{:?}", folder.names());
 }

@@ -309,19 +309,8 @@ impl Running {
     /// Waits until its standard output holds a text; gives what there is.
     #[track_caller]
     pub fn says(&self, part: &str) -> String {
-        Self::hears(&self.name, self.stdout.as_ref(), part)
-    }
-
-    /// Waits until its standard error holds a text.
-    #[track_caller]
-    pub fn complains(&self, part: &str) -> String {
-        Self::hears(&self.name, self.stderr.as_ref(), part)
-    }
-
-    #[track_caller]
-    fn hears(name: &str, gathering: Option<&Gathering>, part: &str) -> String {
-        let text = gathering.expect("a pipe");
-        wait_for(&format!("{name}: {part:?}"), || Some(text.so_far()).filter(|text| text.contains(part)))
+        let text = self.stdout.as_ref().expect("a pipe");
+        wait_for(&format!("{}: {part:?}", self.name), || Some(text.so_far()).filter(|text| text.contains(part)))
     }
 
     /// Its end.

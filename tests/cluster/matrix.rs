@@ -96,7 +96,13 @@ fn partitions_that_come_and_go() {
 
 #[test]
 fn empty_partitions() {
-    check("empty partitions", 7, &[Part::of(0), Part::of(250), Part::of(0), Part::of(0), Part::of(100)], Some(2), &BOTH);
+    check(
+        "empty partitions",
+        7,
+        &[Part::of(0), Part::of(250), Part::of(0), Part::of(0), Part::of(100)],
+        Some(2),
+        &BOTH,
+    );
 }
 
 #[test]

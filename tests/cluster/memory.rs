@@ -19,7 +19,8 @@ fn a_stopped_process_does_not_fill_the_memory_of_the_others() {
     // All keys differ, so that nothing is combined before it travels.
     let rows = "220000";
     folder.run(&["gen", "--rows", rows, "--keys", "1000000", "--partitions", "2", "--out", "in.ndjson"]).ok();
-    let bytes: u64 = ["in-0.ndjson", "in-1.ndjson"].map(|n| std::fs::metadata(folder.path(n)).expect("a file").len()).iter().sum();
+    let bytes: u64 =
+        ["in-0.ndjson", "in-1.ndjson"].map(|n| std::fs::metadata(folder.path(n)).expect("a file").len()).iter().sum();
     assert!(bytes > 28 << 20, "{bytes}");
     // Whole lines travel, and pile up in the windows only of one process's keys.
     folder.write(

@@ -51,7 +51,6 @@ fn other_sql() {
     one.fails(USAGE, &[said, &cluster.name(0), &cluster.name(1), "hint: all processes take the same program"]);
 }
 
-/// Comments and spaces make no other program.
 #[test]
 fn another_setting() {
     let folder = folder();
@@ -106,13 +105,26 @@ fn an_index_that_is_taken() {
     let address = cluster.addresses[1].clone();
     crate::harness::wait_for("process 1 listens", || std::net::TcpStream::connect(&address).ok());
     let second = cluster.start(1).end();
-    second.fails(CLUSTER, &[&format!("process 1 cannot listen on {address}: the port is in use"), "hint: is another process with -p 1 running?"]);
+    second.fails(
+        CLUSTER,
+        &[
+            &format!("process 1 cannot listen on {address}: the port is in use"),
+            "hint: is another process with -p 1 running?",
+        ],
+    );
     // On several machines process 0 refuses it, and goes on with the first.
     let mut addresses = cluster.addresses.clone();
     addresses[1] = free_addresses(1).remove(0);
     cluster.write_hosts(1, &addresses);
     let second = cluster.start(1).end();
-    second.fails(USAGE, &[&format!("{} and this process do not come together", cluster.name(0)), "already connected", "hint: give each process its own -p"]);
+    second.fails(
+        USAGE,
+        &[
+            &format!("{} and this process do not come together", cluster.name(0)),
+            "already connected",
+            "hint: give each process its own -p",
+        ],
+    );
     let ended = end_all(vec![zero, one, cluster.start(2)]);
     let first = crate::harness::all_ok(ended);
     assert!(first.stderr.contains("refused a second process with -p 1"), "{}", first.stderr);
@@ -145,7 +157,10 @@ fn no_secret_where_one_is_needed() {
     cluster.write_hosts(1, &["127.0.0.1:2101".to_owned(), "192.0.2.1:2102".to_owned()]);
     for process in [0, 1] {
         let said = "a cluster that leaves this machine (192.0.2.1:210";
-        cluster.start(process).end().fails(USAGE, &[said, "needs a secret, and none is set", "SLACKWATER_CLUSTER_SECRET"]);
+        cluster
+            .start(process)
+            .end()
+            .fails(USAGE, &[said, "needs a secret, and none is set", "SLACKWATER_CLUSTER_SECRET"]);
     }
     no_outputs(&folder);
 }
@@ -156,9 +171,13 @@ fn a_secret_from_a_file() {
     let mut cluster = Cluster::new(&folder, 2).args(&["--secret-file", "secret"]);
     cluster.secret = None;
     folder.write("secret", "tide\n");
-    let mode = |mode| std::fs::set_permissions(folder.path("secret"), std::fs::Permissions::from_mode(mode)).expect("a mode");
+    let mode =
+        |mode| std::fs::set_permissions(folder.path("secret"), std::fs::Permissions::from_mode(mode)).expect("a mode");
     mode(0o644);
-    cluster.start(0).end().fails(USAGE, &["secret: expected a secret that only its owner can read, found mode 644", "chmod 600 secret"]);
+    cluster
+        .start(0)
+        .end()
+        .fails(USAGE, &["secret: expected a secret that only its owner can read, found mode 644", "chmod 600 secret"]);
     mode(0o600);
     // The others may have it from elsewhere.
     let mut other = cluster.command(1);
@@ -181,7 +200,10 @@ fn nobody_comes() {
     let folder = folder();
     let cluster = Cluster::new(&folder, 3).args(&["--start-timeout", "1s"]);
     let said = "the cluster did not start within 1 s: waiting for ";
-    cluster.start(0).end().fails(CLUSTER, &[said, &cluster.name(1), &cluster.name(2), "hint: are all processes running"]);
+    cluster
+        .start(0)
+        .end()
+        .fails(CLUSTER, &[said, &cluster.name(1), &cluster.name(2), "hint: are all processes running"]);
     cluster.start(2).end().fails(CLUSTER, &[said, &cluster.name(0), "cannot connect"]);
     no_outputs(&folder);
 }
@@ -195,8 +217,14 @@ fn names_that_cannot_be_resolved() {
     addresses[0] = "nowhere.invalid:2101".to_owned();
     cluster.write_hosts(0, &addresses);
     cluster.write_hosts(1, &addresses);
-    cluster.start(1).end().fails(CLUSTER, &["waiting for process 0 (nowhere.invalid:2101)", "cannot resolve nowhere.invalid:2101"]);
-    cluster.start(0).end().fails(CLUSTER, &["process 0 cannot listen on nowhere.invalid:2101: cannot resolve it", "hint: check the name"]);
+    cluster
+        .start(1)
+        .end()
+        .fails(CLUSTER, &["waiting for process 0 (nowhere.invalid:2101)", "cannot resolve nowhere.invalid:2101"]);
+    cluster.start(0).end().fails(
+        CLUSTER,
+        &["process 0 cannot listen on nowhere.invalid:2101: cannot resolve it", "hint: check the name"],
+    );
     no_outputs(&folder);
 }
 
@@ -216,7 +244,10 @@ fn an_address_of_another_machine() {
     let folder = folder();
     let cluster = Cluster::new(&folder, 2);
     cluster.write_hosts(0, &["192.0.2.1:2101".to_owned(), cluster.addresses[1].clone()]);
-    cluster.start(0).end().fails(CLUSTER, &["cannot listen on 192.0.2.1:2101: it is not an address of this machine", "hint: -p 0 belongs on the host"]);
+    cluster.start(0).end().fails(
+        CLUSTER,
+        &["cannot listen on 192.0.2.1:2101: it is not an address of this machine", "hint: -p 0 belongs on the host"],
+    );
 }
 
 #[test]
@@ -228,8 +259,11 @@ fn host_files_that_are_none() {
     };
     run("127.0.0.1:2101\n").fails(USAGE, &["hosts: expected 2 addresses (-n 2), found 1"]);
     run("127.0.0.1:2101\nwhere\n").fails(USAGE, &["hosts:2: expected host:port, found \"where\""]);
-    run("127.0.0.1:2101\n127.0.0.1:2101\n").fails(USAGE, &["hosts:2: expected an address for each process", "(line 1)"]);
-    folder.run(&["run", "q.sql", "-n", "2", "--hostfile", "missing"]).fails(USAGE, &["missing: cannot read the host file"]);
+    run("127.0.0.1:2101\n127.0.0.1:2101\n")
+        .fails(USAGE, &["hosts:2: expected an address for each process", "(line 1)"]);
+    folder
+        .run(&["run", "q.sql", "-n", "2", "--hostfile", "missing"])
+        .fails(USAGE, &["missing: cannot read the host file"]);
     no_outputs(&folder);
 }
 
@@ -250,7 +284,8 @@ fn arguments_that_cannot_be() {
     run(&["q.sql", "-n", "2", "--peer-timeout", "10"]).fails(USAGE, &["--peer-timeout: expected a unit", "500ms"]);
     run(&["q.sql", "-n", "2", "--peer-timeout", "10ms"]).fails(USAGE, &["--peer-timeout", "at least 100 ms"]);
     run(&["q.sql", "-n", "2", "--start-timeout", "0s"]).fails(USAGE, &["--start-timeout", "more than 0"]);
-    run(&["q.sql", "-n", "2", "--start-timeout=-1s"]).fails(USAGE, &["--start-timeout: expected a duration of at least 0"]);
+    run(&["q.sql", "-n", "2", "--start-timeout=-1s"])
+        .fails(USAGE, &["--start-timeout: expected a duration of at least 0"]);
     no_outputs(&folder);
 }
 
