@@ -53,6 +53,14 @@ fn duration(flag: &str, text: &str) -> Result<Duration> {
 }
 
 impl ClusterArgs {
+    /// The flag that asks for several processes, if one does.
+    pub fn several(&self) -> Option<&'static str> {
+        match self.local_processes {
+            Some(_) => Some("--local-processes"),
+            None => (self.processes > 1).then_some("-n"),
+        }
+    }
+
     /// How many processes this one is to start and see to.
     pub fn local_processes(&self) -> Option<usize> {
         self.local_processes.map(usize::from)

@@ -74,21 +74,20 @@ impl RunArgs {
 
 /// Runs the command.
 pub(super) fn run(args: &RunArgs) -> Result<u8> {
+    if let Some(flag) = args.cluster.several() {
+        args.program.refuse_stdin(flag)?;
+    }
     let mut program = args.program.plan()?;
     set_rejects(&mut program, args.rejects.as_deref())?;
     cluster::check_paths(&program)?;
     let threads = usize::from(args.workers);
     let stop = Arc::new(AtomicBool::new(false));
     if let Some(processes) = args.cluster.local_processes() {
-        args.program.refuse_stdin("--local-processes")?;
         let _ = catch_signals(&stop)?;
         return supervise::run(processes, &stop);
     }
     supervise::die_with_parent();
     let config = args.cluster.config(threads)?;
-    if config.is_some() {
-        args.program.refuse_stdin("-n")?;
-    }
     let first = config.as_ref().is_none_or(|c| c.process == 0);
     for warning in program.warnings.iter().filter(|_| first) {
         say(&format!("warning: {warning}\n"));
@@ -125,14 +124,26 @@ fn execute(args: &RunArgs, program: Arc<Program>, config: Option<ClusterConfig>,
         Outputs::open(&program, &sources, &output_options, part, elapsed)
     };
     let partitioned = if mesh.is_some() { cluster::partitioned(&program) } else { Vec::new() };
-    let own = if partitioned.is_empty() { None } else { Some(open(Part::Process(process))?.0) };
+    let own = if partitioned.is_empty() { None } else { Some(Part::Process(process)) };
     let all = match (&mesh, process) {
-        (None, _) => Some(open(Part::Alone)?),
-        (Some(_), 0) => Some(open(Part::Whole)?),
+        (None, _) => Some(Part::Alone),
+        (Some(_), 0) => Some(Part::Whole),
         (Some(_), _) => None,
     };
-    let (all, left) = all.map_or((None, None), |(outputs, left)| (Some(boxed(outputs)), Some(left)));
+    let opened = own.map(open).transpose().and_then(|own| Ok((own, all.map(open).transpose()?)));
     let options = RunOptions { workers: threads, stop, partitioned, ..RunOptions::default() };
+    let (own, all) = match opened {
+        Ok(opened) => opened,
+        Err(error) => {
+            return Err(match mesh {
+                // The others are about to read.
+                Some(mesh) => dataflow::fail_cluster(program, sources, &options, mesh, error),
+                None => error,
+            });
+        }
+    };
+    let own = own.map(|(outputs, _)| boxed(outputs));
+    let (all, left) = all.map_or((None, None), |(outputs, left)| (Some(boxed(outputs)), Some(left)));
     let bytes = sources.iter().flat_map(|s| s.lanes()).map(|l| l.bytes).sum::<Option<u64>>();
     // Rows and a progress bar on one terminal would overwrite each other.
     let rows_on_terminal =
@@ -143,7 +154,7 @@ fn execute(args: &RunArgs, program: Arc<Program>, config: Option<ClusterConfig>,
         (None, Some(all)) => dataflow::run(program, sources, &options, all)
             .map(|complete| dataflow::Ended { complete, ..dataflow::Ended::default() }),
         (None, None) => Ok(dataflow::Ended::default()),
-        (Some(mesh), all) => dataflow::run_cluster(program, sources, &options, mesh, all, own.map(boxed)),
+        (Some(mesh), all) => dataflow::run_cluster(program, sources, &options, mesh, all, own),
     };
     drop(line);
     let ended = result?;

@@ -59,10 +59,12 @@ impl Work<'_> {
             if turn.is_none_or(|turn| turn.read) {
                 busy |= self.read(&mut built.tables, &mut notes);
             }
-            if self.shared.stopping() || !built.tables.iter().any(TableDriver::reading) {
+            let stopping = self.shared.stopping();
+            // First why, then that: with the last reader's end the others take no more notes.
+            notes.report(self.shared);
+            if stopping || !built.tables.iter().any(TableDriver::reading) {
                 notes.done();
             }
-            notes.report(self.shared);
             for (table, read) in notes.take(self.shared) {
                 busy = true;
                 if let Some(table) = built.tables.get_mut(table) {

@@ -137,7 +137,9 @@ pub(crate) struct Shared {
     stop: Arc<AtomicBool>,
     /// Why, if not from outside.
     why: Mutex<Option<Stopped>>,
-    /// The other processes know that this one stops, or have said so themselves.
+    /// The process that was the first to say so, and its reason.
+    heard: Mutex<Option<(usize, Stopped)>>,
+    /// The other processes know that this one stops.
     told: AtomicBool,
     /// The first error; ends the run.
     error: Mutex<Option<Error>>,
@@ -208,21 +210,33 @@ impl Shared {
         lock(&self.why).get_or_insert(why);
         self.stop.store(true, Ordering::SeqCst);
     }
-    /// Why this process stops, if the others are still to be told.
-    fn stop_to_tell(&self) -> Option<Stopped> {
+    /// Why this process stops and whose reason it is, if the others are still to be told. What was heard is passed on:
+    /// whoever it reaches late would else take the end of reading for that of the input.
+    fn stop_to_tell(&self) -> Option<(usize, Stopped)> {
         if !self.stopping() || self.told.swap(true, Ordering::SeqCst) {
             return None;
         }
+        if let Some(heard) = lock(&self.heard).clone() {
+            return Some(heard);
+        }
         let error = lock(&self.error).as_ref().map(|e| Stopped::Failed(e.to_string()));
-        Some(error.or_else(|| lock(&self.why).clone()).unwrap_or(Stopped::Interrupted))
+        Some((self.process, error.or_else(|| lock(&self.why).clone()).unwrap_or(Stopped::Interrupted)))
     }
     /// Another process stops.
     fn told_to_stop(&self, process: usize, why: Stopped) {
-        self.told.store(true, Ordering::SeqCst);
+        if !self.stopping() {
+            lock(&self.heard).get_or_insert((process, why.clone()));
+        }
         if let Stopped::Failed(message) = &why {
             self.fail(Error::cluster(format!("process {process} failed: {message}")));
         }
         self.stop_for(why);
+    }
+    /// Leaves the run if it has failed and the other processes cannot be told by notes any more.
+    fn leave_if_failed(&self) {
+        if self.watch.is_some() && self.failed() && !self.told.load(Ordering::SeqCst) {
+            self.broken.store(true, Ordering::SeqCst);
+        }
     }
     /// Messages and changes that process `from` waits for were absorbed.
     fn absorbed(&self, from: u64, messages: u64, rows: u64) {
@@ -301,12 +315,28 @@ pub fn run_cluster(
     output: Option<Box<dyn RunOutput + Send>>,
     own: Option<Box<dyn RunOutput + Send>>,
 ) -> Result<Ended> {
-    let (process, processes) = (mesh.process(), mesh.processes());
-    let (builders, others, watch) = cluster::allocators(mesh, options.workers.max(1))?;
-    let mut shared = Shared::new(&options.stop, process, processes);
-    shared.watch = Some(watch);
-    let all = output.filter(|_| process == 0);
-    execute(program, sources, options, Fabric { builders, others, shared, processes }, Outlets { all, own })
+    let all = output.filter(|_| mesh.process() == 0);
+    execute(program, sources, options, Fabric::over(mesh, options)?, Outlets { all, own })
+}
+
+/// Takes part in a run for as long as it takes to tell the other processes of an error that this one has already: they end
+/// as they do when a process fails on the way. Gives the error back.
+pub fn fail_cluster(
+    program: Arc<Program>,
+    sources: Vec<Arc<dyn Source>>,
+    options: &RunOptions,
+    mesh: Mesh,
+    error: Error,
+) -> Error {
+    let fabric = match Fabric::over(mesh, options) {
+        Ok(fabric) => fabric,
+        Err(_) => return error,
+    };
+    fabric.shared.fail(error);
+    match execute(program, sources, options, fabric, Outlets::default()) {
+        Err(error) => error,
+        Ok(_) => Error::output("a failed run ended well").with_hint("this is a bug in the program; please report it"),
+    }
 }
 
 /// What workers are made of.
@@ -315,6 +345,16 @@ struct Fabric {
     others: Box<dyn Any + Send>,
     shared: Shared,
     processes: usize,
+}
+
+impl Fabric {
+    fn over(mesh: Mesh, options: &RunOptions) -> Result<Fabric> {
+        let (process, processes) = (mesh.process(), mesh.processes());
+        let (builders, others, watch) = cluster::allocators(mesh, options.workers.max(1))?;
+        let mut shared = Shared::new(&options.stop, process, processes);
+        shared.watch = Some(watch);
+        Ok(Fabric { builders, others, shared, processes })
+    }
 }
 
 fn execute(
@@ -344,6 +384,7 @@ fn execute(
             worker_shared.panicked(worker.index(), &*panic);
             false
         });
+        worker_shared.leave_if_failed();
         if worker_shared.broken() {
             worker_shared.tell_of_the_break();
             drop_dataflows(worker);

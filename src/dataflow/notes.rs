@@ -192,10 +192,10 @@ impl Notes {
         if self.crew.processes == 1 {
             return;
         }
-        if let Some(why) = shared.stop_to_tell() {
+        if let Some((whose, why)) = shared.stop_to_tell() {
             let crew = self.crew;
-            for process in (0..crew.processes).filter(|p| *p != crew.process) {
-                self.send(self.crew.leader(process), Note::Stop(self.crew.process as u32, why.clone()));
+            for process in (0..crew.processes).filter(|p| *p != crew.process && *p != whose) {
+                self.send(self.crew.leader(process), Note::Stop(whose as u32, why.clone()));
             }
         }
         for process in 0..self.crew.processes {

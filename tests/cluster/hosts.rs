@@ -1,0 +1,1 @@
+//! `scripts/cluster`, and hosts of their own.
