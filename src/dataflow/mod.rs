@@ -216,10 +216,21 @@ impl Shared {
         if !self.stopping() || self.told.swap(true, Ordering::SeqCst) {
             return None;
         }
+        self.why_stopping()
+    }
+    /// The error that ends the run, in words for other processes.
+    fn own_error(&self) -> Option<String> {
+        lock(&self.error).as_ref().map(Error::to_string)
+    }
+    /// Why this process stops and whose reason it is, if it does.
+    fn why_stopping(&self) -> Option<(usize, Stopped)> {
+        if !self.stopping() {
+            return None;
+        }
         if let Some(heard) = lock(&self.heard).clone() {
             return Some(heard);
         }
-        let error = lock(&self.error).as_ref().map(|e| Stopped::Failed(e.to_string()));
+        let error = self.own_error().map(Stopped::Failed);
         Some((self.process, error.or_else(|| lock(&self.why).clone()).unwrap_or(Stopped::Interrupted)))
     }
     /// Another process stops.
@@ -231,12 +242,6 @@ impl Shared {
             self.fail(Error::cluster(format!("process {process} failed: {message}")));
         }
         self.stop_for(why);
-    }
-    /// Leaves the run if it has failed and the other processes cannot be told by notes any more.
-    fn leave_if_failed(&self) {
-        if self.watch.is_some() && self.failed() && !self.told.load(Ordering::SeqCst) {
-            self.broken.store(true, Ordering::SeqCst);
-        }
     }
     /// Messages and changes that process `from` waits for were absorbed.
     fn absorbed(&self, from: u64, messages: u64, rows: u64) {
@@ -384,7 +389,6 @@ fn execute(
             worker_shared.panicked(worker.index(), &*panic);
             false
         });
-        worker_shared.leave_if_failed();
         if worker_shared.broken() {
             worker_shared.tell_of_the_break();
             drop_dataflows(worker);

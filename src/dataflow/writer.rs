@@ -28,6 +28,9 @@ pub(super) struct Writer {
     pub tables: Vec<TableCounts>,
     advanced: Vec<i64>,
     upto: Vec<Instant>,
+    /// Whether a change that cannot be published is this writer's to report: another may see changes of other processes
+    /// before it.
+    reports: bool,
     /// The output failed: nothing more is given to it.
     broken: bool,
     /// The first change that cannot be published: its instant and view, and why.
@@ -45,6 +48,7 @@ impl Writer {
         output: Box<dyn RunOutput + Send>,
         gathered: Vec<Option<Rc<RefCell<Gathered>>>>,
         side: Rc<RefCell<Vec<Side>>>,
+        reports: bool,
         program: &Program,
     ) -> Self {
         let views = program.views.len();
@@ -58,6 +62,7 @@ impl Writer {
             tables: vec![TableCounts::default(); program.tables.len()],
             advanced: vec![BEFORE_ALL; views],
             upto: vec![Instant(i64::MIN); views],
+            reports,
             broken: false,
             unpublished: None,
             refused: None,
@@ -153,7 +158,7 @@ impl Writer {
 
     /// Gives the error of a change that could not be published once no view of the table can have had one before it.
     fn fail_if_known(&mut self) -> Result<()> {
-        let Some((at, failed, _)) = &self.unpublished else { return Ok(()) };
+        let Some((at, failed, _)) = self.unpublished.as_ref().filter(|_| self.reports) else { return Ok(()) };
         let table = self.table_of.get(*failed);
         let mut siblings = self.table_of.iter().zip(&self.upto).zip(&self.gathered);
         if siblings.any(|((of, upto), gathered)| gathered.is_some() && Some(of) == table && upto <= at) {
@@ -162,15 +167,19 @@ impl Writer {
         self.unpublished.take().map_or(Ok(()), |(_, _, error)| Err(error))
     }
 
-    /// The dataflow has run out: gives the output its ending, unless the run has failed.
-    pub fn finish(mut self, ending: impl FnOnce(&Writer) -> Ending, shared: &Shared) {
+    /// The dataflow has run out: the last changes are given to the output, and what has failed fails the run.
+    pub fn conclude(&mut self, shared: &Shared) {
         self.write(shared);
-        if let Some((_, _, error)) = self.unpublished.take() {
+        if let Some((_, _, error)) = self.unpublished.take().filter(|_| self.reports) {
             shared.fail(error);
         }
         if let Some((_, error)) = self.refused.take() {
             shared.fail(error);
         }
+    }
+
+    /// Gives the output its ending, unless the run has failed.
+    pub fn complete(mut self, ending: impl FnOnce(&Writer) -> Ending, shared: &Shared) {
         if !shared.failed() {
             let ending = ending(&self);
             if let Err(error) = self.output.finish(ending) {
