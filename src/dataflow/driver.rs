@@ -165,11 +165,11 @@ impl Work<'_> {
         // Files of their own are completed first: the summary is that of a run whose files are there.
         if let Some(output) = outlets.own {
             let gathered = changes.iter().map(|c| c.own.clone()).collect();
-            writers.push(Writer::new(output, gathered, Rc::default(), self.program));
+            writers.push(Writer::new(output, gathered, None, self.program));
         }
         if let Some(output) = outlets.all {
             let gathered = changes.iter().map(|c| Some(Rc::clone(&c.all))).collect();
-            writers.push(Writer::new(output, gathered, received, self.program));
+            writers.push(Writer::new(output, gathered, Some(received), self.program));
         }
         Built { tables, side: Some(side), writers }
     }
@@ -222,7 +222,7 @@ impl Work<'_> {
             writers.iter_mut().for_each(|writer| writer.write(self.shared));
         }
         // A failing writer must be known to the other before it completes its files.
-        writers.iter_mut().for_each(|writer| writer.write(self.shared));
+        writers.iter_mut().for_each(|writer| writer.conclude(self.shared));
         for writer in writers {
             let endings = endings.clone();
             writer.finish(|writer| writer.ending(self.program, endings, complete), self.shared);
