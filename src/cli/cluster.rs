@@ -82,6 +82,13 @@ impl ClusterArgs {
         config.secret = cluster::read_secret(self.secret_file.as_deref())?;
         config.start_deadline = duration("--start-timeout", &self.start_timeout)?;
         config.silence = duration("--peer-timeout", &self.peer_timeout)?;
+        let bounds = [
+            ("--start-timeout", &self.start_timeout, config.start_deadline, Duration::from_micros(1), "more than 0 s"),
+            ("--peer-timeout", &self.peer_timeout, config.silence, cluster::SILENCE_MIN, "at least 100ms"),
+        ];
+        if let Some((flag, text, _, _, expected)) = bounds.into_iter().find(|(_, _, found, least, _)| found < least) {
+            return Err(Error::usage(format!("{flag}: expected {expected}, found {text}")));
+        }
         Ok(Some(config))
     }
 }

@@ -171,11 +171,11 @@ impl Work<'_> {
         // Files of their own are completed first: the summary is that of a run whose files are there.
         if let Some(output) = outlets.own {
             let gathered = changes.iter().map(|c| c.own.clone()).collect();
-            writers.push(Writer::new(output, gathered, Rc::default(), false, self.program));
+            writers.push(Writer::new(output, gathered, None, self.program));
         }
         if let Some(output) = outlets.all {
             let gathered = changes.iter().map(|c| Some(Rc::clone(&c.all))).collect();
-            writers.push(Writer::new(output, gathered, received, true, self.program));
+            writers.push(Writer::new(output, gathered, Some(received), self.program));
         }
         Built { tables, side: Some(side), writers, results }
     }
@@ -234,7 +234,7 @@ impl Work<'_> {
         if ended {
             for writer in writers {
                 let endings = endings.clone();
-                writer.complete(|writer| writer.ending(self.program, endings, complete), self.shared);
+                writer.finish(|writer| writer.ending(self.program, endings, complete), self.shared);
             }
         }
         let ended = ended && (alone || self.pass(worker, &mut notes, Stage::Written, None));

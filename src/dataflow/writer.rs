@@ -23,14 +23,12 @@ pub(super) struct Writer {
     table_of: Vec<usize>,
     /// Whether a view's instants are times.
     timed: Vec<bool>,
-    side: Rc<RefCell<Vec<Side>>>,
+    /// What workers tell beside rows; the writer that has it is the one that takes everything.
+    side: Option<Rc<RefCell<Vec<Side>>>>,
     views: Vec<ViewCounts>,
     pub tables: Vec<TableCounts>,
     advanced: Vec<i64>,
     upto: Vec<Instant>,
-    /// Whether a change that cannot be published is this writer's to report: another may see changes of other processes
-    /// before it.
-    reports: bool,
     /// The output failed: nothing more is given to it.
     broken: bool,
     /// The first change that cannot be published: its instant and view, and why.
@@ -47,8 +45,7 @@ impl Writer {
     pub fn new(
         output: Box<dyn RunOutput + Send>,
         gathered: Vec<Option<Rc<RefCell<Gathered>>>>,
-        side: Rc<RefCell<Vec<Side>>>,
-        reports: bool,
+        side: Option<Rc<RefCell<Vec<Side>>>>,
         program: &Program,
     ) -> Self {
         let views = program.views.len();
@@ -62,7 +59,6 @@ impl Writer {
             tables: vec![TableCounts::default(); program.tables.len()],
             advanced: vec![BEFORE_ALL; views],
             upto: vec![Instant(i64::MIN); views],
-            reports,
             broken: false,
             unpublished: None,
             refused: None,
@@ -72,7 +68,7 @@ impl Writer {
     /// Hands on what has become complete. The first error is the run's; nothing is written after it.
     pub fn write(&mut self, shared: &Shared) {
         if self.broken {
-            self.side.borrow_mut().clear();
+            self.side.iter().for_each(|side| side.borrow_mut().clear());
             self.gathered.iter().flatten().for_each(|g| g.borrow_mut().steps.clear());
         } else if let Err(error) = self.try_write(shared) {
             self.broken = true;
@@ -90,7 +86,7 @@ impl Writer {
     }
 
     fn try_write(&mut self, shared: &Shared) -> Result<()> {
-        let sides = std::mem::take(&mut *self.side.borrow_mut());
+        let sides = self.side.as_ref().map(|side| std::mem::take(&mut *side.borrow_mut())).unwrap_or_default();
         for side in sides {
             match side {
                 Side::Lags(view, lags) => self.output.lags(view as usize, &lags),
@@ -158,20 +154,30 @@ impl Writer {
 
     /// Gives the error of a change that could not be published once no view of the table can have had one before it.
     fn fail_if_known(&mut self) -> Result<()> {
-        let Some((at, failed, _)) = self.unpublished.as_ref().filter(|_| self.reports) else { return Ok(()) };
+        let Some((at, failed, _)) = &self.unpublished else { return Ok(()) };
         let table = self.table_of.get(*failed);
         let mut siblings = self.table_of.iter().zip(&self.upto).zip(&self.gathered);
         if siblings.any(|((of, upto), gathered)| gathered.is_some() && Some(of) == table && upto <= at) {
             return Ok(());
         }
-        self.unpublished.take().map_or(Ok(()), |(_, _, error)| Err(error))
+        let Some((_, _, error)) = self.unpublished.take() else { return Ok(()) };
+        if self.side.is_some() {
+            return Err(error);
+        }
+        // The writer that takes everything will come to it, or to an earlier one of other keys.
+        self.broken = true;
+        Ok(())
     }
 
-    /// The dataflow has run out: the last changes are given to the output, and what has failed fails the run.
+    /// The dataflow has run out: hands on the rest, and fails the run if this writer has reasons to. Every writer of the
+    /// process must have done so before one of them completes its files.
     pub fn conclude(&mut self, shared: &Shared) {
         self.write(shared);
-        if let Some((_, _, error)) = self.unpublished.take().filter(|_| self.reports) {
-            shared.fail(error);
+        if let Some((_, _, error)) = self.unpublished.take() {
+            self.broken = true;
+            if self.side.is_some() {
+                shared.fail(error);
+            }
         }
         if let Some((_, error)) = self.refused.take() {
             shared.fail(error);
@@ -179,8 +185,8 @@ impl Writer {
     }
 
     /// Gives the output its ending, unless the run has failed.
-    pub fn complete(mut self, ending: impl FnOnce(&Writer) -> Ending, shared: &Shared) {
-        if !shared.failed() {
+    pub fn finish(mut self, ending: impl FnOnce(&Writer) -> Ending, shared: &Shared) {
+        if !shared.failed() && !self.broken {
             let ending = ending(&self);
             if let Err(error) = self.output.finish(ending) {
                 shared.fail(error);

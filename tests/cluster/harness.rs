@@ -309,7 +309,18 @@ impl Running {
     /// Waits until its standard output holds a text; gives what there is.
     #[track_caller]
     pub fn says(&self, part: &str) -> String {
-        let text = self.stdout.as_ref().expect("a pipe");
+        self.hears(self.stdout.as_ref(), part)
+    }
+
+    /// Waits until its standard error holds a text.
+    #[track_caller]
+    pub fn complains(&self, part: &str) -> String {
+        self.hears(self.stderr.as_ref(), part)
+    }
+
+    #[track_caller]
+    fn hears(&self, pipe: Option<&Gathering>, part: &str) -> String {
+        let text = pipe.expect("a pipe");
         wait_for(&format!("{}: {part:?}", self.name), || Some(text.so_far()).filter(|text| text.contains(part)))
     }
 

@@ -113,6 +113,7 @@ fn an_index_that_is_taken() {
         ],
     );
     // On several machines process 0 refuses it, and goes on with the first.
+    zero.complains(&format!(": waiting for {}, ", cluster.name(2)));
     let mut addresses = cluster.addresses.clone();
     addresses[1] = free_addresses(1).remove(0);
     cluster.write_hosts(1, &addresses);
@@ -282,8 +283,10 @@ fn arguments_that_cannot_be() {
     run(&["q.sql", "-n", "0"]).fails(USAGE, &["--processes"]);
     run(&["q.sql", "-n", "2", "--local-processes", "2"]).fails(USAGE, &["cannot be used with"]);
     run(&["q.sql", "-n", "2", "--peer-timeout", "10"]).fails(USAGE, &["--peer-timeout: expected a unit", "500ms"]);
-    run(&["q.sql", "-n", "2", "--peer-timeout", "10ms"]).fails(USAGE, &["--peer-timeout", "at least 100 ms"]);
-    run(&["q.sql", "-n", "2", "--start-timeout", "0s"]).fails(USAGE, &["--start-timeout", "more than 0"]);
+    run(&["q.sql", "-n", "2", "--peer-timeout", "10ms"])
+        .fails(USAGE, &["--peer-timeout: expected at least 100ms, found 10ms"]);
+    run(&["q.sql", "-n", "2", "--start-timeout", "0s"])
+        .fails(USAGE, &["--start-timeout: expected more than 0 s, found 0s"]);
     run(&["q.sql", "-n", "2", "--start-timeout=-1s"])
         .fails(USAGE, &["--start-timeout: expected a duration of at least 0"]);
     no_outputs(&folder);
