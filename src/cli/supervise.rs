@@ -198,11 +198,7 @@ fn outcome(members: Vec<Member>) -> u8 {
         }
     }
     texts.sort_by_key(|(taken_along, _)| *taken_along);
-    let zero_failed_alone = first == Some(exit::CLUSTER) && texts.first().is_none_or(|(taken_along, _)| *taken_along);
-    if !said
-        && !zero_failed_alone
-        && let Some((_, text)) = texts.first()
-    {
+    if let Some((_, text)) = texts.first().filter(|_| !said) {
         // If stderr is closed there is nobody to tell.
         let _ = std::io::stderr().write_all(text);
     }

@@ -305,7 +305,7 @@ fn a_file_of_process_0_cannot_be_completed() {
     let mut ended = end_all(running).into_iter();
     ended.next().expect("process 0").fails(1, &["out/metrics.csv: cannot rename the finished file"]);
     for other in ended {
-        other.fails(CLUSTER, &[&format!("{} gave up: out/metrics.csv: cannot rename", cluster.name(0))]);
+        other.fails(CLUSTER, &["process 0 failed: out/metrics.csv: cannot rename"]);
     }
     // Sinks are completed one by one, those of single processes first.
     assert!(left(&folder, &before).iter().all(|name| !name.contains(".tmp-")), "{:?}", folder.names());
