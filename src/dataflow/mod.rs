@@ -141,6 +141,8 @@ pub(crate) struct Shared {
     heard: Mutex<Option<(usize, Stopped)>>,
     /// The other processes know that this one stops.
     told: AtomicBool,
+    /// The other processes know that the run has failed, from this one or another.
+    failure_told: AtomicBool,
     /// The first error; ends the run.
     error: Mutex<Option<Error>>,
     failed: AtomicBool,
@@ -220,7 +222,11 @@ impl Shared {
             return Some(heard);
         }
         let error = lock(&self.error).as_ref().map(|e| Stopped::Failed(e.to_string()));
-        Some((self.process, error.or_else(|| lock(&self.why).clone()).unwrap_or(Stopped::Interrupted)))
+        let why = error.or_else(|| lock(&self.why).clone()).unwrap_or(Stopped::Interrupted);
+        if matches!(why, Stopped::Failed(_)) {
+            self.failure_told.store(true, Ordering::SeqCst);
+        }
+        Some((self.process, why))
     }
     /// Another process stops.
     fn told_to_stop(&self, process: usize, why: Stopped) {
@@ -228,13 +234,14 @@ impl Shared {
             lock(&self.heard).get_or_insert((process, why.clone()));
         }
         if let Stopped::Failed(message) = &why {
+            self.failure_told.store(true, Ordering::SeqCst);
             self.fail(Error::cluster(format!("process {process} failed: {message}")));
         }
         self.stop_for(why);
     }
-    /// Leaves the run if it has failed and the other processes cannot be told by notes any more.
+    /// Leaves the run if it has failed here and the other processes cannot be told by notes any more.
     fn leave_if_failed(&self) {
-        if self.watch.is_some() && self.failed() && !self.told.load(Ordering::SeqCst) {
+        if self.watch.is_some() && self.failed() && !self.failure_told.load(Ordering::SeqCst) {
             self.broken.store(true, Ordering::SeqCst);
         }
     }
