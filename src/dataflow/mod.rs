@@ -26,7 +26,7 @@ mod writer;
 
 use crate::cluster::{self, Mesh, Watch};
 use crate::engine::output::RunOutput;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::plan::Program;
 use crate::source::Source;
 use crate::watermark::{AFTER_ALL, BEFORE_ALL};
@@ -218,9 +218,9 @@ impl Shared {
         }
         self.why_stopping()
     }
-    /// The error that ends the run, in words for other processes.
+    /// The error that ends the run, in words for other processes, unless it was heard of one of them.
     fn own_error(&self) -> Option<String> {
-        lock(&self.error).as_ref().map(Error::to_string)
+        lock(&self.error).as_ref().filter(|e| e.kind() != ErrorKind::Cluster).map(Error::to_string)
     }
     /// Why this process stops and whose reason it is, if it does.
     fn why_stopping(&self) -> Option<(usize, Stopped)> {

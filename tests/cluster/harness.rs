@@ -292,6 +292,11 @@ impl Running {
         let _ = stdin.write_all(text.as_bytes()).and_then(|()| stdin.flush());
     }
 
+    /// Its standard input, to be fed by another thread.
+    pub fn take_stdin(&mut self) -> ChildStdin {
+        self.stdin.take().expect("an open pipe")
+    }
+
     /// Ends its standard input.
     pub fn close(&mut self) {
         self.stdin = None;
