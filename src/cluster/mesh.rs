@@ -24,16 +24,15 @@ impl Mesh {
     pub fn watch(&self) -> Arc<Watch> {
         Arc::clone(&self.session.watch)
     }
-    /// Bytes of every connection so far; later ask [`Watch::traffic`].
-    /// Index of this process.
+    /// Index of this process, below [`Mesh::processes`].
     pub fn process(&self) -> usize {
         self.process
     }
-    /// Number of processes.
+    /// Number of processes of the cluster, this one included.
     pub fn processes(&self) -> usize {
         self.links.len()
     }
-    /// Bytes of every connection so far, by peer.
+    /// Bytes of every connection so far, by peer. When the mesh has been given to timely, ask [`Watch::traffic`].
     pub fn traffic(&self) -> Vec<Traffic> {
         self.session.watch.traffic()
     }
