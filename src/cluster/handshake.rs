@@ -24,7 +24,7 @@ use std::fmt;
 /// The first bytes of every hello.
 pub const MAGIC: [u8; 8] = *b"slackwtr";
 /// Version of everything that travels; processes of different ones do not talk.
-pub const PROTOCOL: u16 = 1;
+pub const PROTOCOL: u16 = 2;
 /// The most bytes of a program's version.
 const VERSION_BYTES_MAX: usize = 64;
 

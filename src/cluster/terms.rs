@@ -9,6 +9,10 @@ use std::fmt;
 
 /// The most bytes of an encoded list of input files.
 pub const INPUTS_BYTES_MAX: usize = 16 << 20;
+/// Number of the layout in which rows, changes and partial results travel. Raise it whenever a layout changes: in
+/// `src/wire`, in a `wire.rs` of another module, or in what the operators exchange. The version of the program tells
+/// releases apart, this number the builds between them.
+pub const WIRE_LAYOUT: u32 = 1;
 /// Differing files that a message names.
 const NAMED_MAX: usize = 5;
 
@@ -31,6 +35,8 @@ pub type InputsCheck<'a> = &'a dyn Fn(&[InputFile]) -> Option<String>;
 pub struct Terms {
     /// Version of the program.
     pub version: String,
+    /// Layout of what the workers exchange, [`WIRE_LAYOUT`].
+    pub layout: u32,
     /// Digest of the SQL text ([`super::digest::sql`]).
     pub sql: String,
     /// Settings that must be the same everywhere, by name. They travel as they are: no secrets here.
@@ -45,7 +51,7 @@ impl Terms {
     /// Terms of this version of the program.
     pub fn new(sql: &str, settings: Vec<(String, String)>, threads: usize, inputs: Vec<InputFile>) -> Self {
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        Terms { version, sql: super::digest::sql(sql), settings, threads, inputs }
+        Terms { version, layout: WIRE_LAYOUT, sql: super::digest::sql(sql), settings, threads, inputs }
     }
 
     /// The frames that tell another process.
@@ -70,6 +76,7 @@ impl Terms {
         }
         let mut terms = Vec::new();
         put_text(&mut terms, &self.version);
+        terms.extend_from_slice(&self.layout.to_le_bytes());
         put_text(&mut terms, &self.sql);
         terms.extend_from_slice(&u32::try_from(self.threads).unwrap_or(u32::MAX).to_le_bytes());
         terms.extend_from_slice(&u32::try_from(inputs.len()).unwrap_or(u32::MAX).to_le_bytes());
@@ -100,6 +107,10 @@ impl Terms {
         };
         if self.version != own.version {
             return two("version", &self.version, &own.version);
+        }
+        if self.layout != own.layout {
+            let what = "layout of what they exchange (builds of the same version that differ)";
+            return two(what, &self.layout, &own.layout);
         }
         if self.threads != own.threads {
             return two("worker threads", &self.threads, &own.threads);
@@ -190,7 +201,7 @@ impl TermsReader {
     fn begin(&mut self, payload: &[u8]) -> Option<()> {
         let mut cursor = Cursor(payload);
         let text = |cursor: &mut Cursor<'_>| cursor.text(MESSAGE_BYTES_MAX as usize).map(str::to_owned);
-        let (version, sql) = (text(&mut cursor)?, text(&mut cursor)?);
+        let (version, layout, sql) = (text(&mut cursor)?, cursor.u32()?, text(&mut cursor)?);
         let threads = usize::try_from(cursor.u32()?).ok()?;
         self.expected_bytes = usize::try_from(cursor.u32()?).ok().filter(|bytes| *bytes <= INPUTS_BYTES_MAX)?;
         self.digest = cursor.array()?;
@@ -198,7 +209,7 @@ impl TermsReader {
         while !cursor.is_done() {
             settings.push((text(&mut cursor)?, text(&mut cursor)?));
         }
-        self.terms = Some(Terms { version, sql, settings, threads, inputs: Vec::new() });
+        self.terms = Some(Terms { version, layout, sql, settings, threads, inputs: Vec::new() });
         Some(())
     }
 

@@ -2,7 +2,7 @@
 
 use crate::cluster::frame::{Abort, DATA_BYTES_MAX, Frames, HEADER_BYTES, Header, Inbound, Kind, Taken, encode};
 use crate::cluster::frame::{decode_refusal, encode_refusal};
-use crate::cluster::terms::TermsReader;
+use crate::cluster::terms::{TermsReader, WIRE_LAYOUT};
 use crate::cluster::{InputFile, Terms};
 use proptest::prelude::*;
 
@@ -157,6 +157,9 @@ fn differences_name_the_term_and_both_values() {
     assert_eq!(differs(rule.clone()), "");
     let text = differs(Terms { version: "9.9.9".into(), ..rule.clone() });
     assert!(text.ends_with(&format!("version: A has {}, B has 9.9.9", env!("CARGO_PKG_VERSION"))), "{text}");
+    let text = differs(Terms { layout: WIRE_LAYOUT + 1, ..rule.clone() });
+    let expected = format!("(builds of the same version that differ): A has {WIRE_LAYOUT}, B has {}", WIRE_LAYOUT + 1);
+    assert!(text.ends_with(&expected), "{text}");
     let text = differs(Terms { threads: 2, ..rule.clone() });
     assert!(text.ends_with("worker threads: A has 1, B has 2"), "{text}");
     let text = differs(Terms { sql: "ff".into(), ..rule.clone() });
