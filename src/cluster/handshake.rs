@@ -10,8 +10,18 @@
 //! ```
 //!
 //! The proofs cover both hellos whole, hence all claims and both random numbers, and differ by role (`c`, `s`): one side's
-//! proof is no proof of the other, and none is worth anything in another connection. The side that connects proves
-//! itself first: a stranger gets nothing it could guess the secret from. Claims are compared only after both proofs.
+//! proof is no proof of the other, and none is worth anything in another connection. Claims are compared only after both
+//! proofs.
+//!
+//! # Who proves first
+//!
+//! One side must show its HMAC to a side that has shown nothing yet, and whoever has an HMAC can try secrets on it, as many
+//! and as long as he likes, without talking to anybody. Here the connecting side goes first. Hence a stranger who
+//! *connects* gets nothing to guess the secret from; that takes no more than reaching a port. A stranger who *listens* at
+//! the address of a peer, because the peer is not up yet or the network leads there, gets the HMAC of everyone who
+//! connects; so does whoever reads the network between the hosts. The other order would give the HMAC to the many who can
+//! connect instead of the few who can listen. Against guessing helps a secret that cannot be guessed: long and random, as
+//! from `openssl rand -hex 32`.
 
 use super::Secret;
 use super::bytes::Cursor;

@@ -12,7 +12,8 @@
 //!
 //! Whoever does not know the secret cannot join a cluster, take the place of one of its processes, or keep it from
 //! forming by talking to its ports. The proof is HMAC-SHA256 over both sides' random numbers and claims, so that a
-//! recorded proof is worth nothing later. The secret itself never travels.
+//! recorded proof is worth nothing later. The secret itself never travels, but what travels is enough to try guesses on:
+//! it must be long and random ([`handshake`] says who gets to see what).
 //!
 //! It does **not** encrypt: whoever can read the network between the hosts reads the records that travel, and whoever
 //! can change packets there can change them after the proof. Such a network needs a tunnel (WireGuard, for example).
