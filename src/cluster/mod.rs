@@ -124,10 +124,10 @@ impl ClusterConfig {
         }
         if self.silence < SILENCE_MIN {
             let (least, found) = (SILENCE_MIN.as_millis(), self.silence.as_millis());
-            return Err(Error::usage(format!("silence: expected at least {least} ms, found {found} ms")));
+            return Err(Error::usage(format!("--peer-timeout: expected at least {least} ms, found {found} ms")));
         }
         if self.start_deadline.is_zero() {
-            return Err(Error::usage("start deadline: expected more than 0 s"));
+            return Err(Error::usage("--start-timeout: expected more than 0 s"));
         }
         if !self.secret.is_set()
             && let Some(address) = self.addresses.iter().find(|address| !hosts::is_loopback(address))

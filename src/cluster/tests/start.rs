@@ -203,7 +203,9 @@ fn bounds_are_checked_before_anything_is_opened() {
     assert_eq!(error(&|c| c.processes = 3).to_string(), "expected 3 addresses (-n 3), found 2");
     assert_eq!(error(&|c| c.threads = 0).to_string(), "-w: expected at least 1 worker thread, found 0");
     let short = error(&|c| c.silence = Duration::from_millis(99));
-    assert_eq!(short.to_string(), "silence: expected at least 100 ms, found 99 ms");
+    assert_eq!(short.to_string(), "--peer-timeout: expected at least 100 ms, found 99 ms");
+    let no_time = error(&|c| c.start_deadline = Duration::ZERO);
+    assert_eq!(no_time.to_string(), "--start-timeout: expected more than 0 s");
     let open = error(&|c| c.addresses[1] = "10.0.0.3:2101".into());
     assert_eq!(open.to_string(), "a cluster that leaves this machine (10.0.0.3:2101) needs a secret, and none is set");
     assert!(open.hint().unwrap().contains("SLACKWATER_CLUSTER_SECRET"));
