@@ -1,6 +1,6 @@
 //! What the processes of a cluster must agree on, and in which words they say that they do not. Pure.
 
-use super::bytes::{Cursor, put_text};
+use super::bytes::{Cursor, SHOWN_MAX, put_text, shown};
 use super::digest::sha256;
 use super::frame::{self, BadFrame, Kind, MESSAGE_BYTES_MAX};
 use crate::error::{Error, Result};
@@ -103,6 +103,7 @@ impl Terms {
     /// processes.
     pub fn differences(&self, own: &Terms, rule: &str, who: &str) -> Option<String> {
         let two = |what: &str, a: &dyn fmt::Display, b: &dyn fmt::Display| {
+            let [what, a, b] = [what, &a.to_string(), &b.to_string()].map(|text| shown(text, SHOWN_MAX));
             Some(format!("the processes do not run the same thing: {what}: {rule} has {a}, {who} has {b}"))
         };
         if self.version != own.version {
@@ -138,8 +139,9 @@ impl Terms {
         let size = |bytes: Option<u64>| bytes.map_or("unknown size".to_owned(), |b| format!("{b} bytes"));
         let (ruling, owned) = (by_path(&self.inputs), by_path(&own.inputs));
         let mut found = Vec::new();
-        for ((table, path), bytes) in &ruling {
-            match owned.get(&(table.clone(), path.clone())) {
+        for (key, bytes) in &ruling {
+            let (table, path) = (shown(&key.0, SHOWN_MAX), shown(&key.1, SHOWN_MAX));
+            match owned.get(key) {
                 None => {
                     found.push(format!("{who} lacks {path} of table \"{table}\" ({}), which {rule} has", size(*bytes)))
                 }
@@ -152,6 +154,7 @@ impl Terms {
             }
         }
         for ((table, path), bytes) in owned.iter().filter(|(key, _)| !ruling.contains_key(key)) {
+            let (table, path) = (shown(table, SHOWN_MAX), shown(path, SHOWN_MAX));
             found.push(format!("{rule} lacks {path} of table \"{table}\" ({}), which {who} has", size(*bytes)));
         }
         if found.is_empty() && self.inputs != own.inputs {
