@@ -17,7 +17,8 @@
 //!
 //! It does **not** encrypt: whoever can read the network between the hosts reads the records that travel, and whoever
 //! can change packets there can change them after the proof. Such a network needs a tunnel (WireGuard, for example).
-//! Without a secret only loopback addresses are allowed; there every user of the machine can join.
+//! Without a secret only loopback addresses are allowed; there every user of the machine can join. What a stranger in the
+//! place of a peer says ends nothing: it is shown, and the peer waited for until the deadline.
 //!
 //! # Sides
 //!
@@ -44,7 +45,7 @@ pub mod transport;
 pub mod watch;
 
 pub use link::Link;
-pub use mesh::{Mesh, connect, connect_checked};
+pub use mesh::{Mesh, connect, connect_checked, connect_until};
 pub use secret::{Secret, read_secret};
 pub use terms::{InputFile, InputsCheck, Terms};
 pub use transport::{Allocators, allocators};
@@ -106,6 +107,11 @@ impl ClusterConfig {
     /// # Errors
     /// Names the first field that is out of bounds.
     pub fn check(&self) -> Result<()> {
+        self.check_bounds()?;
+        hosts::places(self).map(drop)
+    }
+
+    fn check_bounds(&self) -> Result<()> {
         let (process, processes) = (self.process, self.processes);
         if processes == 0 || processes > PROCESSES_MAX {
             return Err(Error::usage(format!("-n: expected 1 to {PROCESSES_MAX} processes, found {processes}")));
@@ -128,12 +134,6 @@ impl ClusterConfig {
         }
         if self.start_deadline.is_zero() {
             return Err(Error::usage("--start-timeout: expected more than 0 s"));
-        }
-        if !self.secret.is_set()
-            && let Some(address) = self.addresses.iter().find(|address| !hosts::is_loopback(address))
-        {
-            let message = format!("a cluster that leaves this machine ({address}) needs a secret, and none is set");
-            return Err(Error::usage(message).with_hint(secret::HINT));
         }
         Ok(())
     }

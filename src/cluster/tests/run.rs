@@ -89,7 +89,7 @@ fn a_closed_connection_is_a_loss_and_the_others_hear_whose() {
 fn silence_is_a_loss() {
     let mut two = members(2);
     two.iter_mut().for_each(|m| m.config.silence = Duration::from_millis(300));
-    two[1].beats = false;
+    two[1].tuning.beats = false;
     let meshes = mesh_of(two);
     let _reader = read_all(&meshes[0], 1);
     let loss = lost(&meshes[0].watch());
