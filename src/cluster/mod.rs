@@ -49,7 +49,7 @@ pub use mesh::{Mesh, connect, connect_checked, connect_until};
 pub use secret::{Secret, read_secret};
 pub use terms::{InputFile, InputsCheck, Terms};
 pub use transport::{Allocators, allocators};
-pub use watch::{Loss, LossReason, Traffic, Watch};
+pub use watch::{Alarm, Loss, LossReason, Traffic, Watch};
 
 use crate::error::{Error, Result};
 use std::time::{Duration, Instant};

@@ -154,6 +154,25 @@ fn a_mesh_that_is_dropped_tells_the_others() {
 }
 
 #[test]
+fn an_alarm_goes_off_unless_it_is_disarmed() {
+    let (zero, one) = pair();
+    let _reader = read_all(&zero, 1);
+    one.watch().alarm().disarm();
+    assert!(!one.watch().is_given_up());
+    let watch = one.watch();
+    let worker = thread::spawn(move || {
+        let _alarm = watch.alarm();
+        std::panic::resume_unwind(Box::new(()));
+    });
+    assert!(worker.join().is_err());
+    assert!(lost(&zero.watch()).to_string().ends_with(") gave up: a worker ended early"));
+    // Its goodbye comes too late to be believed.
+    link(&one, 0).shutdown(std::net::Shutdown::Write).unwrap();
+    assert!(!one.watch().wait_for_end());
+    zero.watch().release();
+}
+
+#[test]
 fn garbage_in_a_running_link_is_a_loss() {
     for garbage in [vec![77; 20], encode(Kind::Go, &[]), encode(Kind::Hello, &[1; 30])] {
         let (zero, one) = pair();
