@@ -56,6 +56,24 @@ pub(super) fn shorten(text: &str, bytes_max: usize) -> &str {
     text.get(..end).unwrap_or_default()
 }
 
+/// The most characters of a peer's text within a message.
+pub(super) const SHOWN_MAX: usize = 300;
+
+/// A text that somebody else has written, for people: in one line, without characters that act on a terminal or cannot be
+/// seen, and not longer than `chars_max`.
+pub(super) fn shown(text: &str, chars_max: usize) -> String {
+    let mut out = String::new();
+    for c in text.chars().take(chars_max.saturating_add(1)) {
+        let hidden = matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}');
+        if hidden || c.is_control() { out.extend(c.escape_default()) } else { out.push(c) }
+    }
+    if out.chars().count() > chars_max {
+        out = out.chars().take(chars_max.saturating_sub(1)).chain(['…']).collect();
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,6 +83,16 @@ mod tests {
         assert_eq!(shorten("aé", 2), "a");
         assert_eq!(shorten("aé", 3), "aé");
         assert_eq!(shorten("é", 1), "");
+    }
+
+    #[test]
+    fn what_acts_on_a_terminal_is_escaped_and_long_texts_are_cut() {
+        assert_eq!(shown("\u{1b}[2J é\nok\r\u{202e}", 300), "\\u{1b}[2J é\\nok\\r\\u{202e}");
+        assert_eq!(shown("abcdef", 6), "abcdef");
+        assert_eq!(shown("abcdefg", 6), "abcde…");
+        assert_eq!(shown("\n\n\n\n", 6), "\\n\\n\\…");
+        let once = shown(&"\u{7}é".repeat(500), 300);
+        assert_eq!((shown(&once, 300), once.chars().count()), (once.clone(), 300));
     }
 
     #[test]

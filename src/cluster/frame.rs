@@ -3,7 +3,7 @@
 //! A frame is a header of eight bytes — its kind, three zero bytes, and the payload's length (little endian) — and the
 //! payload. Every kind has a greatest length, which is checked before anything is allocated.
 
-use super::bytes::{Cursor, put_text, shorten};
+use super::bytes::{Cursor, SHOWN_MAX, put_text, shorten, shown};
 use std::fmt;
 
 /// Bytes of a header.
@@ -158,7 +158,7 @@ impl Abort {
         payload.extend_from_slice(shorten(&self.reason, REASON_BYTES_MAX).as_bytes());
         encode(Kind::Abort, &payload)
     }
-    /// Reads the payload.
+    /// Reads the payload. The reason is fit to be shown: one line, nothing that acts on a terminal.
     ///
     /// # Errors
     /// Too short, or no UTF-8.
@@ -167,7 +167,7 @@ impl Abort {
         let mut read = || {
             let (origin, usage) = (cursor.u32()?, cursor.u8()?);
             let reason = std::str::from_utf8(cursor.0).ok().filter(|text| text.len() <= REASON_BYTES_MAX)?;
-            Some(Abort { origin, is_usage: usage == 1, reason: reason.to_owned() })
+            Some(Abort { origin, is_usage: usage == 1, reason: shown(reason, REASON_BYTES_MAX) })
         };
         read().ok_or(BadFrame::Payload(Kind::Abort))
     }
@@ -180,13 +180,13 @@ pub fn encode_refusal(code: u8, text: &str) -> Vec<u8> {
     encode(Kind::Refuse, &payload)
 }
 
-/// Code and text of a refusal.
+/// Code and text of a refusal; the text is fit to be shown, and cut.
 ///
 /// # Errors
 /// Too short, too long, or no UTF-8.
 pub fn decode_refusal(payload: &[u8]) -> Result<(u8, String), BadFrame> {
     let mut cursor = Cursor(payload);
-    let mut read = || Some((cursor.u8()?, cursor.text(REASON_BYTES_MAX)?.to_owned()));
+    let mut read = || Some((cursor.u8()?, shown(cursor.text(REASON_BYTES_MAX)?, SHOWN_MAX)));
     read().filter(|_| cursor.is_done()).ok_or(BadFrame::Payload(Kind::Refuse))
 }
 

@@ -6,11 +6,12 @@
 //! [`WAITING_MAX`] threads (those just closed are still ending) with a few kilobytes each.
 
 use super::handshake::{Claims, Fault, Handshake, Proven, Role, code};
+use super::hosts::Place;
 use super::{ClusterConfig, Secret, now, seconds};
 use crate::error::{Error, Result};
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,12 +20,16 @@ use std::time::{Duration, Instant};
 
 /// The most accepted connections that have not proven themselves.
 pub(super) const WAITING_MAX: usize = 64;
-/// The most time a handshake may take.
-const HANDSHAKE_MAX: Duration = Duration::from_secs(5);
+/// The most time a handshake may take; to let a proven peer in, the other side has all the time of the start.
+pub(super) const HANDSHAKE_MAX: Duration = Duration::from_secs(5);
 /// The most time for one attempt to connect.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
 /// Between two attempts to connect.
 const RETRY: Duration = Duration::from_millis(150);
+/// The same after something that is no peer, or not yet.
+const RETRY_FAULT: Duration = Duration::from_secs(1);
+/// Between two looks whether the start has ended.
+const LOOK: Duration = Duration::from_millis(100);
 /// Between two looks for new connections.
 const ACCEPT: Duration = Duration::from_millis(2);
 const STACK_BYTES: usize = 256 << 10;
@@ -48,11 +53,19 @@ pub(super) enum Event {
     Refused(Error),
 }
 
+/// Why a peer has not come so far.
+#[derive(Debug)]
+pub(super) struct Note {
+    pub(super) text: String,
+    /// What to do about it: set when something answers at its address that does not come together with this process.
+    pub(super) hint: Option<&'static str>,
+}
+
 /// What is known of peers that have not come, for messages.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     /// The last failure by peer.
-    pub(super) peers: Vec<Option<String>>,
+    pub(super) peers: Vec<Option<Note>>,
     /// The last stranger that claimed to be a peer.
     pub(super) stranger: Option<String>,
 }
@@ -62,6 +75,7 @@ pub(super) struct Shared {
     claims: Claims,
     secret: Secret,
     deadline: Instant,
+    limit: Duration,
     pub(super) stop: AtomicBool,
     pub(super) notes: Mutex<Notes>,
     waiting: Mutex<VecDeque<(u64, Arc<TcpStream>)>>,
@@ -69,7 +83,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(config: &ClusterConfig, deadline: Instant) -> Result<Arc<Self>> {
+    pub(super) fn new(config: &ClusterConfig, deadline: Instant, limit: Duration) -> Result<Arc<Self>> {
         let number = |n: usize| u32::try_from(n).map_err(|_| Error::usage(format!("{n} is too large for a cluster")));
         let claims = Claims {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -81,8 +95,9 @@ impl Shared {
             claims,
             secret: config.secret.clone(),
             deadline,
+            limit,
             stop: AtomicBool::new(false),
-            notes: Mutex::new(Notes { peers: vec![None; config.processes], stranger: None }),
+            notes: Mutex::new(Notes { peers: (0..config.processes).map(|_| None).collect(), stranger: None }),
             waiting: Mutex::new(VecDeque::new()),
             threads: AtomicUsize::new(0),
         }))
@@ -119,38 +134,34 @@ enum Failure {
     Fault(Fault),
 }
 
-impl Failure {
-    fn text(&self) -> String {
-        match self {
-            Failure::Broken(text) => text.clone(),
-            Failure::Fault(fault) => fault.to_string(),
-        }
-    }
-}
-
 fn broken(what: &str) -> impl Fn(std::io::Error) -> Failure {
     move |e| Failure::Broken(format!("{what}: {e}"))
 }
 
 /// Goes through a handshake within the limit.
-fn shake(stream: &TcpStream, mut handshake: Handshake, limit: Duration) -> Result<Proven, Failure> {
+fn shake(stream: &TcpStream, mut handshake: Handshake, shared: &Shared) -> Result<Proven, Failure> {
+    let begun = now();
+    let limit = shared.limit.min(shared.deadline.saturating_duration_since(begun));
     let late = || Failure::Broken(format!("it did not answer within {}: is its run under way?", seconds(limit)));
-    let end = now() + limit;
     let (mut reader, mut writer) = (stream, stream);
     stream.set_nodelay(true).and_then(|()| stream.set_write_timeout(Some(limit))).map_err(broken("socket"))?;
     writer.write_all(&handshake.opening()).map_err(broken("it closed the connection"))?;
     let mut buffer = [0; 1024];
     loop {
+        let end = if handshake.is_waiting() { shared.deadline } else { begun + limit };
         let left = end.saturating_duration_since(now());
-        if left.is_zero() {
+        if left.is_zero() || shared.stop.load(Ordering::Relaxed) {
             return Err(late());
         }
-        stream.set_read_timeout(Some(left)).map_err(broken("socket"))?;
+        stream.set_read_timeout(Some(left.min(LOOK))).map_err(broken("socket"))?;
         let bytes = match reader.read(&mut buffer) {
             Ok(0) => return Err(Failure::Broken("it closed the connection".to_owned())),
             Ok(bytes) => bytes,
-            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => return Err(late()),
+            Err(error)
+                if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut) =>
+            {
+                continue;
+            }
             Err(error) => return Err(broken("it closed the connection")(error)),
         };
         match handshake.receive(buffer.get(..bytes).unwrap_or_default()) {
@@ -209,8 +220,7 @@ fn admit(id: u64, stream: TcpStream, from: SocketAddr, shared: &Arc<Shared>, eve
     let (own, events) = (Arc::clone(shared), events.clone());
     let _ = shared.threads.fetch_add(1, Ordering::AcqRel);
     let work = move || {
-        let limit = HANDSHAKE_MAX.min(own.deadline.saturating_duration_since(now()));
-        let result = own.handshake(Role::Accepting, 0).and_then(|handshake| shake(&stream, handshake, limit));
+        let result = own.handshake(Role::Accepting, 0).and_then(|handshake| shake(&stream, handshake, &own));
         if !own.forget(id) {
             // Closed for a newer one, perhaps after the last byte of the proof: the peer tries again.
             let _ = own.threads.fetch_sub(1, Ordering::AcqRel);
@@ -237,45 +247,57 @@ fn admit(id: u64, stream: TcpStream, from: SocketAddr, shared: &Arc<Shared>, eve
     }
 }
 
-/// Connects to a peer, again and again until the deadline, in a thread of its own.
-pub(super) fn connect(peer: usize, config: &ClusterConfig, shared: &Arc<Shared>, events: &Sender<Event>) -> Result<()> {
+/// Connects to a peer, again and again until the deadline, in a thread of its own. Only the refusal of a proven peer is
+/// final: whoever else answers there may be a stranger in its place, and the peer may still come.
+pub(super) fn connect(
+    peer: usize,
+    config: &ClusterConfig,
+    place: Place,
+    shared: &Arc<Shared>,
+    events: &Sender<Event>,
+) -> Result<()> {
     let (name, shared, events) = (config.name(peer), Arc::clone(shared), events.clone());
     let address = config.addresses.get(peer).cloned().unwrap_or_default();
     let work = move || {
         while !shared.has_ended() {
-            let failure = match attempt(peer, &address, &shared) {
+            let failure = match attempt(peer, &address, &place, &shared) {
                 Ok(arrival) => return drop(events.send(Event::Connected(peer, arrival))),
                 Err(failure) => failure,
             };
-            if let Failure::Fault(fault) = &failure {
-                return drop(events.send(Event::Refused(fatal(&name, fault))));
-            }
+            let (note, pause) = match failure {
+                Failure::Fault(fault) if fault.is_proven() => {
+                    let message = format!("{name} and this process do not come together: {fault}");
+                    let error = Error::usage(message).with_hint(hint(&fault));
+                    return drop(events.send(Event::Refused(error)));
+                }
+                Failure::Fault(fault) => (Note { text: fault.to_string(), hint: Some(hint(&fault)) }, RETRY_FAULT),
+                Failure::Broken(text) => (Note { text, hint: None }, RETRY),
+            };
             shared.note(|notes| {
-                if let Some(note) = notes.peers.get_mut(peer) {
-                    *note = Some(failure.text());
+                if let Some(last) = notes.peers.get_mut(peer) {
+                    *last = Some(note);
                 }
             });
-            thread::sleep(RETRY);
+            thread::sleep(pause);
         }
     };
     let builder = thread::Builder::new().name(format!("mesh:connect-{peer}")).stack_size(STACK_BYTES);
     builder.spawn(work).map(drop).map_err(|e| Error::cluster("cannot start a thread").with_source(e))
 }
 
-fn fatal(name: &str, fault: &Fault) -> Error {
-    let error = Error::usage(format!("{name} and this process do not come together: {fault}"));
+fn hint(fault: &Fault) -> &'static str {
     match fault {
-        Fault::Secret(_) | Fault::Refused(code::SECRET, _) => error.with_hint(super::secret::HINT),
-        Fault::Refused(code::TAKEN, _) => error.with_hint("give each process its own -p"),
-        Fault::Refused(code::PROTOCOL, _) | Fault::Protocol(_) => {
-            error.with_hint("run the same version of the program on all hosts")
+        Fault::Secret(_) | Fault::Refused { code: code::SECRET, .. } => super::secret::HINT,
+        Fault::Refused { code: code::TAKEN, .. } => "give each process its own -p",
+        Fault::Refused { code: code::PROTOCOL, .. } | Fault::Protocol(_) => {
+            "run the same version of the program on all hosts"
         }
-        _ => error.with_hint("check the address in the host file: does something else listen there?"),
+        _ => "check the address in the host file: does something else listen there?",
     }
 }
 
-fn attempt(peer: usize, address: &str, shared: &Shared) -> Result<Arrival, Failure> {
-    let resolved = address.to_socket_addrs().map_err(|e| Failure::Broken(format!("cannot resolve {address}: {e}")))?;
+fn attempt(peer: usize, address: &str, place: &Place, shared: &Shared) -> Result<Arrival, Failure> {
+    let resolved = place.resolve().map_err(|e| Failure::Broken(format!("cannot resolve {address}: {e}")))?;
     let mut last = format!("{address} resolves to nothing");
     for from in resolved {
         let left = shared.deadline.saturating_duration_since(now());
@@ -288,7 +310,7 @@ fn attempt(peer: usize, address: &str, shared: &Shared) -> Result<Arrival, Failu
             Ok(stream) if stream.local_addr().ok() == stream.peer_addr().ok() => last = "cannot connect".to_owned(),
             Ok(stream) => {
                 let handshake = shared.handshake(Role::Connecting, u32::try_from(peer).unwrap_or(u32::MAX))?;
-                let proven = shake(&stream, handshake, left.min(HANDSHAKE_MAX))?;
+                let proven = shake(&stream, handshake, shared)?;
                 return Ok(Arrival { proven, stream: Arc::new(stream), from });
             }
         }

@@ -10,12 +10,21 @@
 //! ```
 //!
 //! The proofs cover both hellos whole, hence all claims and both random numbers, and differ by role (`c`, `s`): one side's
-//! proof is no proof of the other, and none is worth anything in another connection. The side that connects proves
-//! itself first: a stranger gets nothing it could guess the secret from. Claims are compared only after both proofs.
+//! proof is no proof of the other, and none is worth anything in another connection. Claims are compared only after both
+//! proofs.
+//!
+//! # Who proves first
+//!
+//! One side must show its HMAC to a side that has shown nothing yet, and whoever has an HMAC can try secrets on it, as many
+//! and as long as he likes, without talking to anybody. Here the connecting side goes first. Hence a stranger who
+//! *connects* gets nothing to guess the secret from; that takes no more than reaching a port. A stranger who *listens* at
+//! the address of a peer, because the peer is not up yet or the network leads there, gets the HMAC of everyone who
+//! connects; so does whoever reads the network between the hosts. The other order would give the HMAC to the many who can
+//! connect instead of the few who can listen. Against guessing helps a secret that cannot be guessed: long and random, as
+//! from `openssl rand -hex 32`.
 
 use super::Secret;
-use super::bytes::Cursor;
-use super::bytes::put_text;
+use super::bytes::{Cursor, SHOWN_MAX, put_text, shown};
 use super::frame::{self, BadFrame, Frames, Kind};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
@@ -24,7 +33,7 @@ use std::fmt;
 /// The first bytes of every hello.
 pub const MAGIC: [u8; 8] = *b"slackwtr";
 /// Version of everything that travels; processes of different ones do not talk.
-pub const PROTOCOL: u16 = 1;
+pub const PROTOCOL: u16 = 2;
 /// The most bytes of a program's version.
 const VERSION_BYTES_MAX: usize = 64;
 
@@ -122,8 +131,15 @@ pub enum Fault {
     Protocol(u16),
     /// The other side does not know the secret; with the index it claims.
     Secret(u32),
-    /// The other side's refusal, with its code.
-    Refused(u8, String),
+    /// The other side's refusal.
+    Refused {
+        /// One of [`code`].
+        code: u8,
+        /// Its words.
+        text: String,
+        /// Whether it had shown before that it knows the secret. Otherwise it may be anybody.
+        is_proven: bool,
+    },
 }
 
 /// Codes of refusals.
@@ -137,6 +153,12 @@ pub mod code {
 }
 
 impl Fault {
+    /// Whether a peer that knows the secret is behind it: trying again will not help. All other faults may be the work of a
+    /// stranger who stands in the place of a peer, and may pass.
+    pub fn is_proven(&self) -> bool {
+        matches!(self, Fault::Refused { is_proven: true, .. })
+    }
+
     /// What to tell the other side, if anything.
     pub fn refusal(&self) -> Option<Vec<u8>> {
         match self {
@@ -145,7 +167,7 @@ impl Fault {
                 let text = format!("expected version {PROTOCOL} of the protocol, found version {found}");
                 Some(frame::encode_refusal(code::PROTOCOL, &text))
             }
-            Fault::Bad(_) | Fault::Refused(..) => None,
+            Fault::Bad(_) | Fault::Refused { .. } => None,
         }
     }
 }
@@ -156,7 +178,8 @@ impl fmt::Display for Fault {
             Fault::Bad(bad) => write!(f, "it does not speak this program's protocol: {bad}"),
             Fault::Protocol(found) => write!(f, "expected version {PROTOCOL} of the protocol, found version {found}"),
             Fault::Secret(_) => f.write_str("it does not know this cluster's secret"),
-            Fault::Refused(_, text) => write!(f, "it refuses: {text}"),
+            Fault::Refused { text, is_proven: true, .. } => write!(f, "it refuses: {text}"),
+            Fault::Refused { text, .. } => write!(f, "it refuses, and has not proven who it is: {text}"),
         }
     }
 }
@@ -235,7 +258,7 @@ impl Handshake {
             let Some((kind, payload)) = self.frames.next()? else { break };
             if kind == Kind::Refuse {
                 let (code, text) = frame::decode_refusal(&payload)?;
-                return Err(Fault::Refused(code, text));
+                return Err(Fault::Refused { code, text, is_proven: self.is_waiting() });
             }
             self.frame(kind, &payload, &mut step)?;
         }
@@ -243,6 +266,11 @@ impl Handshake {
             proven.rest = std::mem::take(&mut self.frames).into_rest();
         }
         Ok(step)
+    }
+
+    /// Whether the other side is proven, and all that is left to do for it is to let us in.
+    pub fn is_waiting(&self) -> bool {
+        matches!(self.state, State::Admit(_))
     }
 
     fn frame(&mut self, kind: Kind, payload: &[u8], step: &mut Step) -> Result<(), Fault> {
@@ -308,7 +336,7 @@ fn disagreement(mine: &Hello, theirs: &Hello) -> Option<String> {
         Some(format!("it has {what} {other}, this process ({}) has {what} {own}", a.process))
     };
     if a.version != b.version {
-        return differ("version", &b.version, &a.version);
+        return differ("version", &shown(&b.version, SHOWN_MAX), &a.version);
     }
     if a.processes != b.processes {
         return differ("-n", &b.processes, &a.processes);

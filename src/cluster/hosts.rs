@@ -2,8 +2,8 @@
 
 use super::{ClusterConfig, PROCESSES_MAX};
 use crate::error::{Error, Result};
-use std::io::{ErrorKind, Read};
-use std::net::{IpAddr, TcpListener, ToSocketAddrs};
+use std::io::{self, ErrorKind, Read};
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::Path;
 
 /// Port of process 0 when there is no host file; process `i` has this plus `i`. Timely's own default.
@@ -77,26 +77,53 @@ fn split(address: &str) -> Option<(&str, u16)> {
     sound.then_some((bare.unwrap_or(host), port))
 }
 
-/// Whether the address is on this machine alone. Names are resolved, and all they resolve to must be loopback.
-pub(super) fn is_loopback(address: &str) -> bool {
-    match split(address) {
-        None => false,
-        Some((host, port)) => match host.parse::<IpAddr>() {
-            Ok(ip) => ip.is_loopback(),
-            Err(_) => (host, port)
-                .to_socket_addrs()
-                .is_ok_and(|mut addresses| addresses.len() > 0 && addresses.all(|a| a.ip().is_loopback())),
-        },
+/// Where a process is found.
+#[derive(Clone, Debug)]
+pub(super) enum Place {
+    /// On this machine; resolved once, so that nothing else is used than what was looked at.
+    Loopback(Vec<SocketAddr>),
+    /// Resolved whenever it is used: the name may come up, or move, while the cluster forms. Only with a secret.
+    Anywhere(String),
+}
+
+impl Place {
+    /// Where to connect or listen now.
+    pub(super) fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
+        match self {
+            Place::Loopback(addresses) => Ok(addresses.clone()),
+            Place::Anywhere(address) => address.to_socket_addrs().map(Iterator::collect),
+        }
     }
 }
 
+/// The places of all processes. Without a secret they must be on this machine.
+pub(super) fn places(config: &ClusterConfig) -> Result<Vec<Place>> {
+    let place = |address: &String| {
+        if config.secret.is_set() {
+            return Ok(Place::Anywhere(address.clone()));
+        }
+        loopback(address).map(Place::Loopback).ok_or_else(|| {
+            let message = format!("a cluster that leaves this machine ({address}) needs a secret, and none is set");
+            Error::usage(message).with_hint(super::secret::HINT)
+        })
+    };
+    config.addresses.iter().map(place).collect()
+}
+
+/// What the address resolves to, if all of that is on this machine.
+fn loopback(address: &str) -> Option<Vec<SocketAddr>> {
+    let resolved: Vec<_> = split(address)?.to_socket_addrs().ok()?.collect();
+    (!resolved.is_empty() && resolved.iter().all(|a| a.ip().is_loopback())).then_some(resolved)
+}
+
 /// Listens on the process's own address, and on no other.
-pub(super) fn listen(config: &ClusterConfig) -> Result<TcpListener> {
+pub(super) fn listen(config: &ClusterConfig, places: &[Place]) -> Result<TcpListener> {
     let process = config.process;
     let address = config.addresses.get(process).map(String::as_str).unwrap_or_default();
     let trouble = |what: &str| Error::cluster(format!("process {process} cannot listen on {address}: {what}"));
-    let resolved = address
-        .to_socket_addrs()
+    let resolved = places
+        .get(process)
+        .map_or_else(|| Ok(Vec::new()), Place::resolve)
         .map_err(|e| trouble("cannot resolve it").with_source(e).with_hint("check the name in the host file"))?;
     let mut last = None;
     for candidate in resolved {
@@ -175,8 +202,22 @@ mod tests {
 
     #[test]
     fn loopback_is_told_from_the_rest() {
-        assert!(is_loopback("127.0.0.1:1") && is_loopback("[::1]:1") && is_loopback("127.3.2.1:1"));
-        assert!(!is_loopback("10.0.0.1:1") && !is_loopback("0.0.0.0:1") && !is_loopback("nonsense"));
+        for near in ["127.0.0.1:1", "[::1]:1", "127.3.2.1:1"] {
+            assert!(loopback(near).is_some(), "{near}");
+        }
+        for far in ["10.0.0.1:1", "0.0.0.0:1", "nonsense"] {
+            assert_eq!(loopback(far), None, "{far}");
+        }
+    }
+
+    #[test]
+    fn without_a_secret_addresses_are_resolved_once() {
+        let mut config = ClusterConfig::new(0, 1, vec!["127.0.0.1:1".into(), "[::1]:2".into()]);
+        let kept = places(&config).unwrap();
+        assert!(kept.iter().all(|place| matches!(place, Place::Loopback(_))), "{kept:?}");
+        assert_eq!(kept[1].resolve().unwrap(), ["[::1]:2".parse().unwrap()]);
+        config.secret = super::super::Secret::new(*b"tide");
+        assert!(places(&config).unwrap().iter().all(|place| matches!(place, Place::Anywhere(_))));
     }
 
     #[test]
@@ -188,7 +229,7 @@ mod tests {
     fn a_port_in_use_and_a_foreign_address_are_told_apart() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let config = ClusterConfig::new(0, 1, vec![taken.local_addr().unwrap().to_string()]);
-        let error = listen(&config).unwrap_err();
+        let error = listen(&config, &places(&config).unwrap()).unwrap_err();
         assert!(error.to_string().ends_with("the port is in use"), "{error}");
         assert_eq!(refusal(ErrorKind::AddrNotAvailable, 1).0, "it is not an address of this machine");
     }

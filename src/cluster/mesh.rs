@@ -1,11 +1,14 @@
 //! The mesh: a connection to every other process, once all of them have agreed to start.
 
+use super::gate::HANDSHAKE_MAX;
+use super::hosts::Place;
 use super::link::{Connection, Link};
 use super::start::{Started, start};
 use super::watch::{Traffic, Watch};
 use super::{ClusterConfig, InputsCheck, Terms, hosts};
 use crate::error::{Error, Result};
 use std::net::TcpListener;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -24,16 +27,15 @@ impl Mesh {
     pub fn watch(&self) -> Arc<Watch> {
         Arc::clone(&self.session.watch)
     }
-    /// Bytes of every connection so far; later ask [`Watch::traffic`].
-    /// Index of this process.
+    /// Index of this process, below [`Mesh::processes`].
     pub fn process(&self) -> usize {
         self.process
     }
-    /// Number of processes.
+    /// Number of processes of the cluster, this one included.
     pub fn processes(&self) -> usize {
         self.links.len()
     }
-    /// Bytes of every connection so far, by peer.
+    /// Bytes of every connection so far, by peer. When the mesh has been given to timely, ask [`Watch::traffic`].
     pub fn traffic(&self) -> Vec<Traffic> {
         self.session.watch.traffic()
     }
@@ -54,7 +56,7 @@ pub fn connect(config: &ClusterConfig, terms: &Terms, progress: &dyn Fn(&str)) -
 
 /// [`connect`] for a process that need not see all of process 0's input files: `check` is given the list of process 0 (on the
 /// others), and says what is wrong with it here, in words that follow the name of this process. Without it the lists must be
-/// the same.
+/// the same. It is called on this thread, and may take as long as the start may; `progress` is not called meanwhile.
 ///
 /// # Errors
 /// As [`connect`].
@@ -64,24 +66,68 @@ pub fn connect_checked(
     check: Option<InputsCheck<'_>>,
     progress: &dyn Fn(&str),
 ) -> Result<Mesh> {
-    config.check()?;
-    if terms.threads != config.threads {
-        return Err(Error::usage(format!("-w: the terms have {}, the cluster has {}", terms.threads, config.threads)));
-    }
-    connect_on(hosts::listen(config)?, config, terms, check, progress, true)
+    let caller = Caller { check, progress, stop: None };
+    // Without a flag nobody interrupts it.
+    connect_for(config, terms, &caller)?.ok_or_else(|| Error::cluster("the start was interrupted"))
 }
 
-/// [`connect`] with a listener at hand, and with heartbeats or without.
-pub(super) fn connect_on(
-    listener: TcpListener,
+/// [`connect_checked`] that can be interrupted: when `stop` is set while the cluster forms, the other processes are told
+/// and end at once with an error that says so, and this gives no mesh. It looks at the flag every few milliseconds, but
+/// returns only when a `check` under way has returned. When the mesh has formed, the flag does nothing any more.
+///
+/// # Errors
+/// As [`connect`].
+pub fn connect_until(
     config: &ClusterConfig,
     terms: &Terms,
     check: Option<InputsCheck<'_>>,
     progress: &dyn Fn(&str),
-    beats: bool,
-) -> Result<Mesh> {
+    stop: &AtomicBool,
+) -> Result<Option<Mesh>> {
+    connect_for(config, terms, &Caller { check, progress, stop: Some(stop) })
+}
+
+/// What the caller has to say to the start.
+pub(super) struct Caller<'a> {
+    pub(super) check: Option<InputsCheck<'a>>,
+    pub(super) progress: &'a dyn Fn(&str),
+    pub(super) stop: Option<&'a AtomicBool>,
+}
+
+/// What only tests change.
+pub(super) struct Tuning {
+    /// Whether heartbeats are sent.
+    pub(super) beats: bool,
+    /// The most time a handshake may take.
+    pub(super) handshake: Duration,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Tuning { beats: true, handshake: HANDSHAKE_MAX }
+    }
+}
+
+fn connect_for(config: &ClusterConfig, terms: &Terms, caller: &Caller<'_>) -> Result<Option<Mesh>> {
+    config.check_bounds()?;
+    let places = hosts::places(config)?;
+    if terms.threads != config.threads {
+        return Err(Error::usage(format!("-w: the terms have {}, the cluster has {}", terms.threads, config.threads)));
+    }
+    connect_on(hosts::listen(config, &places)?, config, &places, terms, caller, &Tuning::default())
+}
+
+/// [`connect_until`] with a listener at hand.
+pub(super) fn connect_on(
+    listener: TcpListener,
+    config: &ClusterConfig,
+    places: &[Place],
+    terms: &Terms,
+    caller: &Caller<'_>,
+    tuning: &Tuning,
+) -> Result<Option<Mesh>> {
     let listener = Arc::new(listener);
-    let started = start(&listener, config, terms, check, progress)?;
+    let Some(started) = start(&listener, config, places, terms, caller, tuning)? else { return Ok(None) };
     let connection = |started: Started| {
         let address = config.addresses.get(started.peer).cloned().unwrap_or_default();
         Connection::new(started.peer, address, started.stream, started.received, config.silence).map(Arc::new).map_err(
@@ -96,9 +142,9 @@ pub(super) fn connect_on(
             *slot = Some(Link::new(Arc::clone(connection), Arc::clone(&watch)));
         }
     }
-    let pulse = if beats { Some(Pulse::start(&watch, config.silence / 4)?) } else { None };
+    let pulse = if tuning.beats { Some(Pulse::start(&watch, config.silence / 4)?) } else { None };
     let session = Session { watch, pulse, _listener: listener, has_ended: false };
-    Ok(Mesh { session, links, process: config.process })
+    Ok(Some(Mesh { session, links, process: config.process }))
 }
 
 /// What lives as long as the run.

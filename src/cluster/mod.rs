@@ -12,11 +12,13 @@
 //!
 //! Whoever does not know the secret cannot join a cluster, take the place of one of its processes, or keep it from
 //! forming by talking to its ports. The proof is HMAC-SHA256 over both sides' random numbers and claims, so that a
-//! recorded proof is worth nothing later. The secret itself never travels.
+//! recorded proof is worth nothing later. The secret itself never travels, but what travels is enough to try guesses on:
+//! it must be long and random ([`handshake`] says who gets to see what).
 //!
 //! It does **not** encrypt: whoever can read the network between the hosts reads the records that travel, and whoever
 //! can change packets there can change them after the proof. Such a network needs a tunnel (WireGuard, for example).
-//! Without a secret only loopback addresses are allowed; there every user of the machine can join.
+//! Without a secret only loopback addresses are allowed; there every user of the machine can join. What a stranger in the
+//! place of a peer says ends nothing: it is shown, and the peer waited for until the deadline.
 //!
 //! # Sides
 //!
@@ -43,11 +45,11 @@ pub mod transport;
 pub mod watch;
 
 pub use link::Link;
-pub use mesh::{Mesh, connect, connect_checked};
+pub use mesh::{Mesh, connect, connect_checked, connect_until};
 pub use secret::{Secret, read_secret};
 pub use terms::{InputFile, InputsCheck, Terms};
 pub use transport::{Allocators, allocators};
-pub use watch::{Loss, LossReason, Traffic, Watch};
+pub use watch::{Alarm, Loss, LossReason, Traffic, Watch};
 
 use crate::error::{Error, Result};
 use std::time::{Duration, Instant};
@@ -105,6 +107,11 @@ impl ClusterConfig {
     /// # Errors
     /// Names the first field that is out of bounds.
     pub fn check(&self) -> Result<()> {
+        self.check_bounds()?;
+        hosts::places(self).map(drop)
+    }
+
+    fn check_bounds(&self) -> Result<()> {
         let (process, processes) = (self.process, self.processes);
         if processes == 0 || processes > PROCESSES_MAX {
             return Err(Error::usage(format!("-n: expected 1 to {PROCESSES_MAX} processes, found {processes}")));
@@ -123,16 +130,10 @@ impl ClusterConfig {
         }
         if self.silence < SILENCE_MIN {
             let (least, found) = (SILENCE_MIN.as_millis(), self.silence.as_millis());
-            return Err(Error::usage(format!("silence: expected at least {least} ms, found {found} ms")));
+            return Err(Error::usage(format!("--peer-timeout: expected at least {least} ms, found {found} ms")));
         }
         if self.start_deadline.is_zero() {
-            return Err(Error::usage("start deadline: expected more than 0 s"));
-        }
-        if !self.secret.is_set()
-            && let Some(address) = self.addresses.iter().find(|address| !hosts::is_loopback(address))
-        {
-            let message = format!("a cluster that leaves this machine ({address}) needs a secret, and none is set");
-            return Err(Error::usage(message).with_hint(secret::HINT));
+            return Err(Error::usage("--start-timeout: expected more than 0 s"));
         }
         Ok(())
     }

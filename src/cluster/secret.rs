@@ -38,10 +38,10 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The secret of the file, or else of [`VARIABLE`]. Line ends at the end of it do not count; an empty secret is none.
+/// The secret of the file, or else of [`VARIABLE`]. Line ends at the end of it do not count; an empty variable is none.
 ///
 /// # Errors
-/// The file cannot be read, is longer than [`SECRET_BYTES_MAX`], or others than its owner may read or write it.
+/// The file cannot be read, is empty or longer than [`SECRET_BYTES_MAX`], or others than its owner may read or write it.
 pub fn read_secret(file: Option<&Path>) -> Result<Secret> {
     match file {
         Some(path) => read_file(path),
@@ -72,7 +72,12 @@ fn read_file(path: &Path) -> Result<Secret> {
     if bytes.len() as u64 > SECRET_BYTES_MAX {
         return Err(Error::usage(format!("expected a secret of at most {SECRET_BYTES_MAX} bytes, found more")).at(name));
     }
-    Ok(Secret(trimmed(bytes)))
+    let bytes = trimmed(bytes);
+    if bytes.is_empty() {
+        let error = Error::usage("expected a secret, found an empty file").at(name.clone());
+        return Err(error.with_hint(format!("for example: openssl rand -hex 32 > {name}")));
+    }
+    Ok(Secret(bytes))
 }
 
 fn trimmed(mut bytes: Vec<u8>) -> Vec<u8> {
@@ -94,8 +99,19 @@ mod tests {
         std::fs::write(&path, "tide \r\n").unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
         assert_eq!(read_secret(Some(&path)).unwrap().bytes(), b"tide ");
-        std::fs::write(&path, "\n").unwrap();
-        assert!(!read_secret(Some(&path)).unwrap().is_set());
+    }
+
+    #[test]
+    fn an_empty_file_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("secret");
+        for empty in ["", "\n", "\r\n\n"] {
+            std::fs::write(&path, empty).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+            let error = read_secret(Some(&path)).unwrap_err();
+            assert_eq!(error.kind(), crate::error::ErrorKind::Usage);
+            assert!(error.to_string().ends_with("secret: expected a secret, found an empty file"), "{error}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What the processes of a cluster must agree on, and in which words they say that they do not. Pure.
 
-use super::bytes::{Cursor, put_text};
+use super::bytes::{Cursor, SHOWN_MAX, put_text, shown};
 use super::digest::sha256;
 use super::frame::{self, BadFrame, Kind, MESSAGE_BYTES_MAX};
 use crate::error::{Error, Result};
@@ -9,6 +9,10 @@ use std::fmt;
 
 /// The most bytes of an encoded list of input files.
 pub const INPUTS_BYTES_MAX: usize = 16 << 20;
+/// Number of the layout in which rows, changes and partial results travel. Raise it whenever a layout changes: in
+/// `src/wire`, in a `wire.rs` of another module, or in what the operators exchange. The version of the program tells
+/// releases apart, this number the builds between them.
+pub const WIRE_LAYOUT: u32 = 1;
 /// Differing files that a message names.
 const NAMED_MAX: usize = 5;
 
@@ -31,6 +35,8 @@ pub type InputsCheck<'a> = &'a dyn Fn(&[InputFile]) -> Option<String>;
 pub struct Terms {
     /// Version of the program.
     pub version: String,
+    /// Layout of what the workers exchange, [`WIRE_LAYOUT`].
+    pub layout: u32,
     /// Digest of the SQL text ([`super::digest::sql`]).
     pub sql: String,
     /// Settings that must be the same everywhere, by name. They travel as they are: no secrets here.
@@ -45,7 +51,7 @@ impl Terms {
     /// Terms of this version of the program.
     pub fn new(sql: &str, settings: Vec<(String, String)>, threads: usize, inputs: Vec<InputFile>) -> Self {
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        Terms { version, sql: super::digest::sql(sql), settings, threads, inputs }
+        Terms { version, layout: WIRE_LAYOUT, sql: super::digest::sql(sql), settings, threads, inputs }
     }
 
     /// The frames that tell another process.
@@ -70,6 +76,7 @@ impl Terms {
         }
         let mut terms = Vec::new();
         put_text(&mut terms, &self.version);
+        terms.extend_from_slice(&self.layout.to_le_bytes());
         put_text(&mut terms, &self.sql);
         terms.extend_from_slice(&u32::try_from(self.threads).unwrap_or(u32::MAX).to_le_bytes());
         terms.extend_from_slice(&u32::try_from(inputs.len()).unwrap_or(u32::MAX).to_le_bytes());
@@ -96,10 +103,15 @@ impl Terms {
     /// processes.
     pub fn differences(&self, own: &Terms, rule: &str, who: &str) -> Option<String> {
         let two = |what: &str, a: &dyn fmt::Display, b: &dyn fmt::Display| {
+            let [what, a, b] = [what, &a.to_string(), &b.to_string()].map(|text| shown(text, SHOWN_MAX));
             Some(format!("the processes do not run the same thing: {what}: {rule} has {a}, {who} has {b}"))
         };
         if self.version != own.version {
             return two("version", &self.version, &own.version);
+        }
+        if self.layout != own.layout {
+            let what = "layout of what they exchange (builds of the same version that differ)";
+            return two(what, &self.layout, &own.layout);
         }
         if self.threads != own.threads {
             return two("worker threads", &self.threads, &own.threads);
@@ -127,8 +139,9 @@ impl Terms {
         let size = |bytes: Option<u64>| bytes.map_or("unknown size".to_owned(), |b| format!("{b} bytes"));
         let (ruling, owned) = (by_path(&self.inputs), by_path(&own.inputs));
         let mut found = Vec::new();
-        for ((table, path), bytes) in &ruling {
-            match owned.get(&(table.clone(), path.clone())) {
+        for (key, bytes) in &ruling {
+            let (table, path) = (shown(&key.0, SHOWN_MAX), shown(&key.1, SHOWN_MAX));
+            match owned.get(key) {
                 None => {
                     found.push(format!("{who} lacks {path} of table \"{table}\" ({}), which {rule} has", size(*bytes)))
                 }
@@ -141,6 +154,7 @@ impl Terms {
             }
         }
         for ((table, path), bytes) in owned.iter().filter(|(key, _)| !ruling.contains_key(key)) {
+            let (table, path) = (shown(table, SHOWN_MAX), shown(path, SHOWN_MAX));
             found.push(format!("{rule} lacks {path} of table \"{table}\" ({}), which {who} has", size(*bytes)));
         }
         if found.is_empty() && self.inputs != own.inputs {
@@ -190,7 +204,7 @@ impl TermsReader {
     fn begin(&mut self, payload: &[u8]) -> Option<()> {
         let mut cursor = Cursor(payload);
         let text = |cursor: &mut Cursor<'_>| cursor.text(MESSAGE_BYTES_MAX as usize).map(str::to_owned);
-        let (version, sql) = (text(&mut cursor)?, text(&mut cursor)?);
+        let (version, layout, sql) = (text(&mut cursor)?, cursor.u32()?, text(&mut cursor)?);
         let threads = usize::try_from(cursor.u32()?).ok()?;
         self.expected_bytes = usize::try_from(cursor.u32()?).ok().filter(|bytes| *bytes <= INPUTS_BYTES_MAX)?;
         self.digest = cursor.array()?;
@@ -198,7 +212,7 @@ impl TermsReader {
         while !cursor.is_done() {
             settings.push((text(&mut cursor)?, text(&mut cursor)?));
         }
-        self.terms = Some(Terms { version, sql, settings, threads, inputs: Vec::new() });
+        self.terms = Some(Terms { version, layout, sql, settings, threads, inputs: Vec::new() });
         Some(())
     }
 

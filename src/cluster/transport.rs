@@ -39,7 +39,7 @@ pub type Allocators = (Vec<AllocatorBuilder>, Box<dyn Any + Send>, Arc<Watch>);
 /// Give the first two to `timely::execute::execute_from`. When timely drops the second, after the workers have ended, it
 /// waits until all peers have said goodbye, or ends at once if the run is given up: ask [`Watch::lost`] again after
 /// that. Workers of a lost run must leave by themselves, with their dataflows dropped; nothing that they wait for comes
-/// any more.
+/// any more. Every worker takes a [`Watch::alarm`], so that one that panics is not taken for one that has ended.
 ///
 /// The network threads of a run that was given up are left to themselves: they end, but nobody joins them.
 ///

@@ -67,6 +67,27 @@ pub struct Traffic {
     pub received_bytes: u64,
 }
 
+/// Dropped while it is armed, it gives the run up: a worker that panics must not look like one that has ended. Take it at
+/// the beginning of the worker's closure, so that it goes off before timely sees the worker's queues close.
+#[derive(Debug)]
+#[must_use = "it goes off when it is dropped"]
+pub struct Alarm(Option<Arc<Watch>>);
+
+impl Alarm {
+    /// The worker has ended well, or has told the others why not.
+    pub fn disarm(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        if let Some(watch) = &self.0 {
+            watch.abort_all("a worker ended early");
+        }
+    }
+}
+
 type Callback = Box<dyn FnOnce(&Loss) + Send>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,6 +171,11 @@ impl Watch {
     pub fn abort_all(&self, reason: &str) {
         let origin = u32::try_from(self.process).unwrap_or(u32::MAX);
         self.give_up(None, &Abort { origin, is_usage: false, reason: reason.to_owned() });
+    }
+
+    /// An alarm for a worker of this process: give up if the worker leaves before it has disarmed it.
+    pub fn alarm(self: &Arc<Self>) -> Alarm {
+        Alarm(Some(Arc::clone(self)))
     }
 
     /// Lets the threads that read from connections of a given-up run end, quietly. Only after the workers have ended: a

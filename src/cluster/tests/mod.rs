@@ -8,7 +8,8 @@ mod strangers;
 mod wire;
 mod with_timely;
 
-use super::mesh::connect_on;
+use super::hosts;
+use super::mesh::{Caller, Tuning, connect_on};
 use super::{ClusterConfig, InputFile, Mesh, Secret, Terms, Watch};
 use crate::error::{Error, Result};
 use std::net::{TcpListener, TcpStream};
@@ -24,7 +25,7 @@ struct Member {
     listener: TcpListener,
     config: ClusterConfig,
     terms: Terms,
-    beats: bool,
+    tuning: Tuning,
 }
 
 fn terms(threads: usize) -> Terms {
@@ -41,14 +42,19 @@ fn members(processes: usize) -> Vec<Member> {
         config.secret = Secret::new(*b"tide");
         config.start_deadline = LONG;
         config.silence = LONG;
-        Member { listener, config, terms: terms(1), beats: true }
+        Member { listener, config, terms: terms(1), tuning: Tuning::default() }
     };
     listeners.into_iter().enumerate().map(member).collect()
 }
 
 impl Member {
     fn connect(self) -> Result<Mesh> {
-        connect_on(self.listener, &self.config, &self.terms, None, &|_| (), self.beats)
+        let caller = Caller { check: None, progress: &|_| (), stop: None };
+        self.connect_for(&caller).map(|mesh| mesh.unwrap())
+    }
+    fn connect_for(self, caller: &Caller<'_>) -> Result<Option<Mesh>> {
+        let Member { listener, config, terms, tuning } = self;
+        connect_on(listener, &config, &hosts::places(&config)?, &terms, caller, &tuning)
     }
     /// Connects in another thread.
     fn spawn(self) -> thread::JoinHandle<Result<Mesh>> {

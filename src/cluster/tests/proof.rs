@@ -1,13 +1,17 @@
 //! The handshake without a network.
 
 use crate::cluster::Secret;
-use crate::cluster::frame::{BadFrame, Kind, encode};
+use crate::cluster::frame::{BadFrame, Kind, encode, encode_refusal};
 use crate::cluster::handshake::{Claims, Fault, Handshake, PROTOCOL, Proven, Role};
 use proptest::prelude::*;
 
 fn side(role: Role, process: u32, nonce: u8, secret: &str) -> Handshake {
     let claims = Claims { version: "1.0.0".into(), process, processes: 3, threads: 2 };
     Handshake::new(role, claims, 0, [nonce; 32], Secret::new(secret))
+}
+
+fn refused(text: &str, is_proven: bool) -> Fault {
+    Fault::Refused { code: 1, text: text.into(), is_proven }
 }
 
 /// Everything both sides send, and how it ends for them.
@@ -70,7 +74,23 @@ fn an_empty_secret_is_a_secret_as_well() {
 fn another_secret_is_refused_and_the_refusal_says_so() {
     let talk = talk(side(Role::Connecting, 2, 1, "tide"), side(Role::Accepting, 0, 2, "ebb"));
     assert_eq!(talk.ends.1.unwrap_err(), Fault::Secret(2));
-    assert_eq!(talk.ends.0.unwrap_err(), Fault::Refused(1, "the secret is another one".into()));
+    assert_eq!(talk.ends.0.unwrap_err(), refused("the secret is another one", false));
+}
+
+#[test]
+fn a_refusal_counts_after_the_proof_alone_and_is_fit_to_be_shown() {
+    let refusal = encode_refusal(1, "\u{1b}[2J\ngo away");
+    let (mut early, mut late) = (side(Role::Connecting, 2, 1, "tide"), side(Role::Connecting, 2, 1, "tide"));
+    let fault = early.receive(&refusal).unwrap_err();
+    assert_eq!(fault, refused("\\u{1b}[2J\\ngo away", false));
+    assert!(!fault.is_proven());
+    let mut peer = side(Role::Accepting, 0, 2, "tide");
+    let hello = peer.receive(&late.opening()).unwrap().send;
+    let proof = late.receive(&hello).unwrap().send;
+    assert!(!late.is_waiting());
+    let answer = peer.receive(&proof).unwrap().send;
+    assert!(late.receive(&answer).unwrap().proven.is_none() && late.is_waiting());
+    assert!(late.receive(&refusal).unwrap_err().is_proven());
 }
 
 #[test]

@@ -89,7 +89,7 @@ fn a_closed_connection_is_a_loss_and_the_others_hear_whose() {
 fn silence_is_a_loss() {
     let mut two = members(2);
     two.iter_mut().for_each(|m| m.config.silence = Duration::from_millis(300));
-    two[1].beats = false;
+    two[1].tuning.beats = false;
     let meshes = mesh_of(two);
     let _reader = read_all(&meshes[0], 1);
     let loss = lost(&meshes[0].watch());
@@ -150,6 +150,25 @@ fn a_mesh_that_is_dropped_tells_the_others() {
     let _reader = read_all(&zero, 1);
     drop(one);
     assert!(lost(&zero.watch()).to_string().ends_with(") gave up: the run ended early"));
+    zero.watch().release();
+}
+
+#[test]
+fn an_alarm_goes_off_unless_it_is_disarmed() {
+    let (zero, one) = pair();
+    let _reader = read_all(&zero, 1);
+    one.watch().alarm().disarm();
+    assert!(!one.watch().is_given_up());
+    let watch = one.watch();
+    let worker = thread::spawn(move || {
+        let _alarm = watch.alarm();
+        std::panic::resume_unwind(Box::new(()));
+    });
+    assert!(worker.join().is_err());
+    assert!(lost(&zero.watch()).to_string().ends_with(") gave up: a worker ended early"));
+    // Its goodbye comes too late to be believed.
+    link(&one, 0).shutdown(std::net::Shutdown::Write).unwrap();
+    assert!(!one.watch().wait_for_end());
     zero.watch().release();
 }
 

@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::cluster::connect;
+use crate::cluster::frame::encode_refusal;
 use crate::error::ErrorKind;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[test]
 fn three_processes_form_a_mesh() {
@@ -59,12 +61,13 @@ fn another_version_is_named_on_both_sides() {
 }
 
 #[test]
-fn another_secret_ends_the_claimant_and_is_told_to_the_one_that_waits() {
+fn another_secret_is_told_on_both_sides_when_the_deadline_passes() {
     let mut members = members(2);
     members[1].config.secret = Secret::new(*b"ebb");
-    members[0].config.start_deadline = Duration::from_secs(2);
+    members.iter_mut().for_each(|m| m.config.start_deadline = Duration::from_secs(2));
     let errors = errors_of(members);
-    assert!(errors[1].to_string().ends_with("it refuses: the secret is another one"), "{}", errors[1]);
+    let expected = "(it refuses, and has not proven who it is: the secret is another one)";
+    assert!(errors[1].to_string().ends_with(expected), "{}", errors[1]);
     assert_eq!(errors[1].kind(), ErrorKind::Usage);
     assert!(errors[1].hint().unwrap().contains("SLACKWATER_CLUSTER_SECRET"));
     assert_eq!(errors[0].kind(), ErrorKind::Cluster);
@@ -151,9 +154,94 @@ fn something_else_at_a_peers_address_is_named() {
         std::io::Write::write_all(&mut stream, b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
         stream
     });
+    members[0].config.start_deadline = Duration::from_millis(700);
     let error = members.remove(0).connect().unwrap_err();
     assert!(error.to_string().contains("it does not speak this program's protocol"), "{error}");
+    assert!(error.hint().unwrap().contains("does something else listen there?"));
     drop(web.join());
+}
+
+#[test]
+fn a_stranger_in_a_peers_place_is_shown_in_plain_text_and_ends_nothing() {
+    let mut two = members(2);
+    let stranger = two[0].listener.try_clone().unwrap();
+    let lines = Arc::new(Mutex::new(Vec::<String>::new()));
+    let told = Arc::clone(&lines);
+    let one = two.pop().unwrap();
+    let one = thread::spawn(move || {
+        let progress = |line: &str| told.lock().unwrap().push(line.to_owned());
+        one.connect_for(&Caller { check: None, progress: &progress, stop: None })
+    });
+    let refusal = encode_refusal(1, "\u{1b}[2Jno\nslackwater: done");
+    wait_for(|| {
+        let (stream, _) = stranger.accept().unwrap();
+        std::io::Write::write_all(&mut &stream, &refusal).unwrap();
+        (!lines.lock().unwrap().is_empty()).then_some(())
+    });
+    let line = lines.lock().unwrap()[0].clone();
+    let expected = "(it refuses, and has not proven who it is: \\u{1b}[2Jno\\nslackwater: done), ";
+    assert!(line.starts_with("waiting for process 0 (127.0.0.1:") && line.contains(expected), "{line}");
+    let zero = two.pop().unwrap().connect().unwrap();
+    assert_eq!(one.join().unwrap().unwrap().unwrap().processes(), zero.processes());
+}
+
+#[test]
+fn a_slow_look_at_the_files_keeps_nobody_out() {
+    let mut three = members(3);
+    three.iter_mut().for_each(|m| m.tuning.handshake = Duration::from_millis(400));
+    let member = |member: Member| {
+        thread::spawn(move || {
+            let check = |_: &[InputFile]| {
+                thread::sleep(Duration::from_millis(if member.config.process == 1 { 1500 } else { 0 }));
+                None
+            };
+            let check: crate::cluster::InputsCheck<'_> = &check;
+            let (listener, config) = (member.listener, member.config.clone());
+            let caller = Caller { check: Some(check), progress: &|_| (), stop: None };
+            let places = hosts::places(&config)?;
+            connect_on(listener, &config, &places, &member.terms, &caller, &member.tuning)
+        })
+    };
+    let threads: Vec<_> = three.into_iter().map(member).collect();
+    for thread in threads {
+        assert_eq!(thread.join().unwrap().unwrap().unwrap().processes(), 3);
+    }
+}
+
+#[test]
+fn what_the_look_at_the_files_finds_is_told_to_all() {
+    let mut two = members(2);
+    let one = two.pop().unwrap();
+    let zero = two.pop().unwrap().spawn();
+    let check = |inputs: &[InputFile]| Some(format!("cannot read\n{}", inputs[0].path));
+    let error = one.connect_for(&Caller { check: Some(&check), progress: &|_| (), stop: None }).unwrap_err();
+    assert!(error.to_string().ends_with(") cannot read\\nin.csv"), "{error}");
+    assert!(zero.join().unwrap().unwrap_err().to_string().ends_with(&format!(") gave up: {error}")));
+}
+
+#[test]
+fn an_interrupt_ends_the_start_and_is_told_to_the_others() {
+    let mut three = members(3);
+    let _absent = three.pop().unwrap();
+    let one = three.pop().unwrap();
+    let lines = Arc::new(Mutex::new(Vec::<String>::new()));
+    let told = Arc::clone(&lines);
+    let zero = three.pop().unwrap();
+    let zero = thread::spawn(move || {
+        let progress = |line: &str| told.lock().unwrap().push(line.to_owned());
+        zero.connect_for(&Caller { check: None, progress: &progress, stop: None })
+    });
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stop);
+    let one = thread::spawn(move || one.connect_for(&Caller { check: None, progress: &|_| (), stop: Some(&flag) }));
+    // Process 0 waits for process 2 alone: process 1 is in.
+    wait_for(|| lines.lock().unwrap().iter().any(|l| l.starts_with("waiting for process 2 (")).then_some(()));
+    stop.store(true, Ordering::Relaxed);
+    assert!(one.join().unwrap().unwrap().is_none());
+    let error = zero.join().unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Cluster);
+    assert!(error.to_string().ends_with(") gave up: interrupted while the cluster was starting"), "{error}");
+    assert!(error.to_string().starts_with("process 1 (127.0.0.1:"), "{error}");
 }
 
 #[test]
@@ -174,7 +262,8 @@ fn a_second_process_of_the_same_index_is_refused_and_the_first_goes_on() {
     let told = Arc::clone(&lines);
     let zero = thread::spawn(move || {
         let progress = |line: &str| told.lock().unwrap().push(line.to_owned());
-        connect_on(zero.listener, &zero.config, &zero.terms, None, &progress, true)
+        let caller = Caller { check: None, progress: &progress, stop: None };
+        zero.connect_for(&caller).map(|mesh| mesh.unwrap())
     });
     let one = one.spawn();
     // Process 0 has said that it waits for process 2 alone: process 1 is in.
@@ -203,7 +292,9 @@ fn bounds_are_checked_before_anything_is_opened() {
     assert_eq!(error(&|c| c.processes = 3).to_string(), "expected 3 addresses (-n 3), found 2");
     assert_eq!(error(&|c| c.threads = 0).to_string(), "-w: expected at least 1 worker thread, found 0");
     let short = error(&|c| c.silence = Duration::from_millis(99));
-    assert_eq!(short.to_string(), "silence: expected at least 100 ms, found 99 ms");
+    assert_eq!(short.to_string(), "--peer-timeout: expected at least 100 ms, found 99 ms");
+    let no_time = error(&|c| c.start_deadline = Duration::ZERO);
+    assert_eq!(no_time.to_string(), "--start-timeout: expected more than 0 s");
     let open = error(&|c| c.addresses[1] = "10.0.0.3:2101".into());
     assert_eq!(open.to_string(), "a cluster that leaves this machine (10.0.0.3:2101) needs a secret, and none is set");
     assert!(open.hint().unwrap().contains("SLACKWATER_CLUSTER_SECRET"));

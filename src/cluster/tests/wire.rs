@@ -1,8 +1,9 @@
 //! Frames, terms and messages: what is written is read, in any pieces, and no bytes make a reader panic.
 
+use crate::cluster::bytes::shown;
 use crate::cluster::frame::{Abort, DATA_BYTES_MAX, Frames, HEADER_BYTES, Header, Inbound, Kind, Taken, encode};
 use crate::cluster::frame::{decode_refusal, encode_refusal};
-use crate::cluster::terms::TermsReader;
+use crate::cluster::terms::{TermsReader, WIRE_LAYOUT};
 use crate::cluster::{InputFile, Terms};
 use proptest::prelude::*;
 
@@ -99,9 +100,11 @@ proptest! {
 
     #[test]
     fn reasons_arrive(origin in any::<u32>(), is_usage in any::<bool>(), reason in ".{0,40}", code in any::<u8>()) {
-        let abort = Abort { origin, is_usage, reason: reason.clone() };
-        prop_assert_eq!(inbound(&abort.encode(), 7, 10), (Vec::new(), Some(Taken::Abort(abort))));
-        prop_assert_eq!(decode_refusal(&encode_refusal(code, &reason)[HEADER_BYTES..]), Ok((code, reason)));
+        let abort = Abort { origin, is_usage, reason: reason.clone() }.encode();
+        let read = shown(&reason, 300);
+        let expected = Abort { origin, is_usage, reason: read.clone() };
+        prop_assert_eq!(inbound(&abort, 7, 10), (Vec::new(), Some(Taken::Abort(expected))));
+        prop_assert_eq!(decode_refusal(&encode_refusal(code, &reason)[HEADER_BYTES..]), Ok((code, read)));
     }
 }
 
@@ -157,6 +160,9 @@ fn differences_name_the_term_and_both_values() {
     assert_eq!(differs(rule.clone()), "");
     let text = differs(Terms { version: "9.9.9".into(), ..rule.clone() });
     assert!(text.ends_with(&format!("version: A has {}, B has 9.9.9", env!("CARGO_PKG_VERSION"))), "{text}");
+    let text = differs(Terms { layout: WIRE_LAYOUT + 1, ..rule.clone() });
+    let expected = format!("(builds of the same version that differ): A has {WIRE_LAYOUT}, B has {}", WIRE_LAYOUT + 1);
+    assert!(text.ends_with(&expected), "{text}");
     let text = differs(Terms { threads: 2, ..rule.clone() });
     assert!(text.ends_with("worker threads: A has 1, B has 2"), "{text}");
     let text = differs(Terms { sql: "ff".into(), ..rule.clone() });
@@ -165,6 +171,8 @@ fn differences_name_the_term_and_both_values() {
     assert!(text.ends_with("setting \"late\": A has 'x', B has 'y'"), "{text}");
     let text = differs(Terms { settings: Vec::new(), ..rule.clone() });
     assert!(text.ends_with("setting \"late\": A has 'x', B has none"), "{text}");
+    let forged = Terms { settings: settings("\u{1b}[2J\nok"), ..rule.clone() };
+    assert!(forged.differences(&rule, "A", "B").unwrap().ends_with("A has '\\u{1b}[2J\\nok', B has 'x'"));
     let text = differs(Terms { inputs: files(&[("f", 3), ("h", 4)]), ..rule.clone() });
     let parts = [
         "f of table \"t\": 1 bytes on A, 3 bytes on B",
