@@ -12,6 +12,7 @@ use clap::Args;
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Arguments of a run on several processes.
@@ -100,13 +101,15 @@ pub(super) struct Joined {
 }
 
 /// Connects with the other processes. Process 0's list of input files rules; the others look at those that they read.
+/// `None`: `stop` was set before all had come together.
 pub(super) fn join(
     args: &RunArgs,
     program: &Program,
     options: &SourceOptions,
     config: &ClusterConfig,
     own_sources: Vec<Arc<dyn Source>>,
-) -> Result<Joined> {
+    stop: &AtomicBool,
+) -> Result<Option<Joined>> {
     let inputs = program.tables.iter().zip(&own_sources).flat_map(|(table, source)| {
         let file = |f: ListedFile| InputFile { table: table.name.clone(), path: f.path, bytes: f.bytes };
         source.files().into_iter().map(file)
@@ -126,8 +129,8 @@ pub(super) fn join(
         }
     };
     let check: Option<cluster::InputsCheck<'_>> = if config.process == 0 { None } else { Some(&check) };
-    let mesh = cluster::connect_checked(config, &terms, check, &progress)?;
-    Ok(Joined { mesh, sources: sources.into_inner() })
+    let mesh = cluster::connect_until(config, &terms, check, &progress, stop)?;
+    Ok(mesh.map(|mesh| Joined { mesh, sources: sources.into_inner() }))
 }
 
 /// Opens the sources of every table over the files of process 0.

@@ -109,7 +109,9 @@ fn execute(args: &RunArgs, program: Arc<Program>, config: Option<ClusterConfig>,
     let interrupted = catch_signals(&stop)?;
     let mut mesh = None;
     if let Some(config) = &config {
-        let joined = cluster::join(args, &program, &source_options, config, sources)?;
+        let Some(joined) = cluster::join(args, &program, &source_options, config, sources, &stop)? else {
+            return Ok(exit::INTERRUPTED);
+        };
         (mesh, sources) = (Some(joined.mesh), joined.sources);
     }
     let format = args.format.map(|f| match f {

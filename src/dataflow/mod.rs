@@ -376,6 +376,8 @@ fn execute(
     let (worker_shared, worker_options) = (Arc::clone(&shared), options.clone());
     let config = timely::WorkerConfig::default();
     let guards = timely::execute::execute_from(builders, others, config, move |worker| {
+        // Whatever may happen here, the peers must not take it for a clean end.
+        let alarm = worker_shared.watch.as_ref().map(Watch::alarm);
         let crew = Crew::of(worker.index(), processes, threads);
         let outlets = if crew.thread == 0 { lock(&outlets).take() } else { None }.unwrap_or_default();
         let work = driver::Work {
@@ -396,6 +398,7 @@ fn execute(
         if let Some(schedule) = &worker_options.schedule {
             schedule.leave(crew.index());
         }
+        alarm.into_iter().for_each(cluster::Alarm::disarm);
         ended
     })
     .map_err(|message| Error::output(format!("cannot start the workers: {message}")))?;
