@@ -210,6 +210,20 @@ fn nobody_comes() {
 }
 
 #[test]
+fn ctrl_c_ends_a_process_that_waits_for_others() {
+    let folder = folder();
+    let cluster = Cluster::new(&folder, 3);
+    let (one, other) = (cluster.start(1), cluster.start(2));
+    // Whether it catches the signal yet is the machine's affair; without a handler the status would be another.
+    std::thread::sleep(std::time::Duration::from_millis(1_500));
+    one.signal(rustix::process::Signal::INT);
+    assert_eq!(one.end().status, 130);
+    other.signal(rustix::process::Signal::TERM);
+    assert_eq!(other.end().status, 130);
+    no_outputs(&folder);
+}
+
+#[test]
 fn names_that_cannot_be_resolved() {
     let folder = folder();
     let cluster = Cluster::new(&folder, 2).args(&["--start-timeout", "1s"]);
