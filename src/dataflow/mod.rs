@@ -222,11 +222,7 @@ impl Shared {
             return Some(heard);
         }
         let error = lock(&self.error).as_ref().map(|e| Stopped::Failed(e.to_string()));
-        let why = error.or_else(|| lock(&self.why).clone()).unwrap_or(Stopped::Interrupted);
-        if matches!(why, Stopped::Failed(_)) {
-            self.failure_told.store(true, Ordering::SeqCst);
-        }
-        Some((self.process, why))
+        Some((self.process, error.or_else(|| lock(&self.why).clone()).unwrap_or(Stopped::Interrupted)))
     }
     /// Another process stops.
     fn told_to_stop(&self, process: usize, why: Stopped) {

@@ -194,6 +194,10 @@ impl Notes {
         }
         if let Some((whose, why)) = shared.stop_to_tell() {
             let crew = self.crew;
+            // After this worker's end of reading the others may listen no more.
+            if !self.own_done && matches!(why, Stopped::Failed(_)) {
+                shared.failure_told.store(true, Ordering::SeqCst);
+            }
             for process in (0..crew.processes).filter(|p| *p != crew.process && *p != whose) {
                 self.send(self.crew.leader(process), Note::Stop(whose as u32, why.clone()));
             }
