@@ -170,6 +170,24 @@ impl Ord for Value {
     }
 }
 
+impl Value {
+    /// A number that is not greater for a smaller value of the same type: what two values differ in at first sight. NULL has
+    /// the greatest.
+    pub fn rough(&self) -> u64 {
+        match self {
+            Value::Boolean(x) => u64::from(*x),
+            Value::BigInt(x) | Value::Timestamp(x) | Value::Date(x) | Value::Interval(x) => (*x as u64) ^ (1 << 63),
+            Value::Text(text) => {
+                let mut word = [0; 8];
+                word.iter_mut().zip(text.as_bytes()).for_each(|(to, from)| *to = *from);
+                u64::from_be_bytes(word)
+            }
+            Value::Null => u64::MAX,
+            Value::Double(_) | Value::Decimal(..) | Value::List(_) => 0,
+        }
+    }
+}
+
 /// Compares two decimals of any scales without overflow.
 pub fn compare_decimals(a: i128, a_scale: u8, b: i128, b_scale: u8) -> Ordering {
     if a_scale == b_scale {
@@ -368,6 +386,18 @@ impl Column {
     /// Whether row `row` is NULL.
     pub fn is_null(&self, row: usize) -> bool {
         self.nulls.as_ref().is_some_and(|n| n.get(row).copied().unwrap_or(false))
+    }
+
+    /// [`Value::rough`] of the value at `row`.
+    pub fn rough(&self, row: usize) -> u64 {
+        match &self.data {
+            ColumnData::Text(texts) if !self.is_null(row) && row < texts.len() => {
+                let mut word = [0; 8];
+                word.iter_mut().zip(texts.bytes(row)).for_each(|(to, from)| *to = *from);
+                u64::from_be_bytes(word)
+            }
+            _ => self.value(row).rough(),
+        }
     }
 
     /// The value at `row` (NULL if there is no such row). A decimal carries the type's scale.

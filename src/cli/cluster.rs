@@ -6,15 +6,13 @@ use crate::dataflow::deal;
 use crate::engine::ingest::wanted_columns;
 use crate::error::{Error, Result};
 use crate::plan::{Program, SinkTarget};
+use crate::sink::target::PROCESS;
 use crate::source::{self, ListedFile, Source, SourceOptions};
 use clap::Args;
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// What stands for the index of the process in the path of a sink.
-pub(super) const PROCESS: &str = "{process}";
 
 /// Arguments of a run on several processes.
 #[derive(Debug, Args)]

@@ -1,6 +1,5 @@
 //! The outputs of a `run`: what worker 0 gives, written where the program says.
 
-use super::cluster::PROCESS;
 use crate::engine::ingest::{TooLate, ViewIngest};
 use crate::engine::output::{Ending, Flow, Reject, RunOutput};
 use crate::error::{Error, Result};
@@ -10,6 +9,7 @@ use crate::sink::rejects::{FirstRejects, RejectEncoder, RejectRow};
 use crate::sink::rows::OutputOptions;
 use crate::sink::spool::Spool;
 use crate::sink::summary::{Lags, Physical, RunSummary, SourceSummary, ViewSummary, grouped};
+use crate::sink::target::{PROCESS, of_process};
 use crate::sink::view::ViewOutput;
 use crate::sink::{Change, Op};
 use crate::source::Source;
@@ -106,7 +106,7 @@ impl Part {
             (Part::Process(process), true) => process,
             (Part::Whole, true) | (Part::Process(_), false) => return None,
         };
-        let target = SinkTarget::File(path.replace(PROCESS, &process.to_string()), *format);
+        let target = SinkTarget::File(of_process(path, process), *format);
         Some(SinkPlan { target, ..sink.clone() })
     }
 }
@@ -202,8 +202,8 @@ impl RunOutput for Outputs {
     fn changes(&mut self, view: usize, step: Vec<Change>) -> Result<Flow> {
         let Some(view) = self.views.get_mut(view) else { return Ok(Flow::Open) };
         let Some(output) = &mut view.output else { return Ok(Flow::Open) };
-        let flow = output.changes(&step)?;
         view.correctable.step(&step);
+        let flow = output.changes(step)?;
         Ok(self.go_on(flow))
     }
 

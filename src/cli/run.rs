@@ -104,7 +104,7 @@ fn execute(args: &RunArgs, program: Arc<Program>, config: Option<ClusterConfig>,
     // The others take the files from process 0.
     let mut sources = if process == 0 { open_sources(&program, &source_options)? } else { Vec::new() };
     if process == 0 {
-        refuse_shared_files(&program, args.summary.as_deref(), &inputs(args, &program, &sources))?;
+        refuse_shared_files(&program, processes, args.summary.as_deref(), &inputs(args, &program, &sources))?;
     }
     let interrupted = catch_signals(&stop)?;
     let mut mesh = None;
@@ -130,7 +130,11 @@ fn execute(args: &RunArgs, program: Arc<Program>, config: Option<ClusterConfig>,
         (Some(_), 0) => Some(Part::Whole),
         (Some(_), _) => None,
     };
-    let opened = own.map(open).transpose().and_then(|own| Ok((own, all.map(open).transpose()?)));
+    let checked = match process {
+        0 => Ok(()),
+        _ => refuse_shared_files(&program, processes, None, &inputs(args, &program, &sources)),
+    };
+    let opened = checked.and_then(|()| own.map(open).transpose()).and_then(|own| Ok((own, all.map(open).transpose()?)));
     let options = RunOptions { workers: threads, stop, partitioned, ..RunOptions::default() };
     let (own, all) = match opened {
         Ok(opened) => opened,

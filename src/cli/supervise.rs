@@ -36,6 +36,9 @@ struct Member {
 /// Runs this very command on `processes` processes. Their standard output is process 0's, as is standard error, unless
 /// another process fails and process 0 does not say so.
 pub(super) fn run(processes: usize, stop: &Arc<AtomicBool>) -> Result<u8> {
+    let terminated = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&terminated))
+        .map_err(|e| Error::output("cannot watch for signals").with_source(e))?;
     let hosts = host_file(processes)?;
     let secret = random_secret()?;
     let mut members = Vec::with_capacity(processes);
@@ -48,7 +51,7 @@ pub(super) fn run(processes: usize, stop: &Arc<AtomicBool>) -> Result<u8> {
             }
         }
     }
-    wait(&mut members, stop)?;
+    wait(&mut members, stop, &terminated)?;
     Ok(outcome(members))
 }
 
@@ -85,19 +88,24 @@ fn host_file(processes: usize) -> Result<tempfile::NamedTempFile> {
     Ok(file)
 }
 
-/// The arguments of a process: this one's, but for the flag that asks for processes.
-fn arguments(own: impl Iterator<Item = OsString>) -> Vec<OsString> {
+/// The arguments of a process: this one's, but for the flag that asks for processes, and with `more` flags of the command.
+fn arguments(own: impl Iterator<Item = OsString>, more: &[OsString]) -> Vec<OsString> {
     let mut out = Vec::new();
-    let mut skip = false;
+    let (mut skip, mut flags) = (false, true);
     for argument in own {
         let text = argument.to_string_lossy();
-        if std::mem::take(&mut skip) || text.starts_with("--local-processes=") {
+        if std::mem::take(&mut skip) || (flags && text.starts_with("--local-processes=")) {
             continue;
         }
-        if text == "--local-processes" {
+        if flags && text == "--local-processes" {
             skip = true;
-        } else {
-            out.push(argument);
+            continue;
+        }
+        flags &= text != "--";
+        out.push(argument);
+        if out.len() == 1 {
+            // After the name of the command: at the end they could stand after `--`.
+            out.extend_from_slice(more);
         }
     }
     out
@@ -114,8 +122,10 @@ fn start(process: usize, processes: usize, hosts: &Path, secret: &str) -> Result
     let failed = |e: std::io::Error| Error::cluster(format!("cannot start process {process}")).with_source(e);
     let program = std::env::current_exe().map_err(failed)?;
     let mut command = Command::new(program);
-    command.args(arguments(std::env::args_os().skip(1)));
-    command.args(["-n", &processes.to_string(), "-p", &process.to_string(), "--hostfile"]).arg(hosts);
+    let mut flags =
+        ["-n", &processes.to_string(), "-p", &process.to_string(), "--hostfile"].map(OsString::from).to_vec();
+    flags.push(hosts.as_os_str().to_owned());
+    command.args(arguments(std::env::args_os().skip(1), &flags));
     command.env(SUPERVISED, std::process::id().to_string());
     if !std::env::args_os().any(|a| a.to_string_lossy().starts_with("--secret-file")) {
         command.env(VARIABLE, secret);
@@ -157,7 +167,7 @@ fn end_all(members: &[Member], signal: Signal) {
 }
 
 /// Waits until all have ended. A signal is passed on; a failure ends the others if they do not end by themselves.
-fn wait(members: &mut [Member], stop: &AtomicBool) -> Result<()> {
+fn wait(members: &mut [Member], stop: &AtomicBool, terminated: &AtomicBool) -> Result<()> {
     let (mut failing_steps, mut told) = (0u32, false);
     loop {
         for member in members.iter_mut().filter(|m| m.status.is_none()) {
@@ -168,7 +178,9 @@ fn wait(members: &mut [Member], stop: &AtomicBool) -> Result<()> {
             return Ok(());
         }
         if stop.load(Ordering::SeqCst) && !std::mem::replace(&mut told, true) {
-            members.iter().filter(|m| !m.grouped).for_each(|member| end(member, Signal::INT));
+            // The terminal has told those of this group, unless the signal came from elsewhere.
+            let all = terminated.load(Ordering::SeqCst);
+            members.iter().filter(|m| all || !m.grouped).for_each(|member| end(member, Signal::INT));
         }
         if members.iter().any(|m| m.status.is_some_and(|s| !s.success())) {
             failing_steps += 1;
@@ -186,8 +198,9 @@ fn outcome(members: Vec<Member>) -> u8 {
         status.and_then(|s| s.code()).map_or(exit::CLUSTER, |code| u8::try_from(code).unwrap_or(exit::FAILURE))
     };
     let mut first = None;
-    // A process that was killed says nothing; the others say what they saw.
-    let mut silent = true;
+    // Process 0 has said what it knows, unless it was killed. One that failed by itself knows more than those it took along.
+    let mut said = false;
+    let mut texts = Vec::new();
     for (process, member) in members.into_iter().enumerate() {
         let status = code(member.status);
         if status != exit::SUCCESS {
@@ -196,12 +209,15 @@ fn outcome(members: Vec<Member>) -> u8 {
         let killed = member.status.is_none_or(|s| s.code().is_none());
         let text = member.stderr.map(|thread| thread.join().unwrap_or_default()).unwrap_or_default();
         if process == 0 {
-            silent = status == exit::SUCCESS || killed;
-        } else if status != exit::SUCCESS && silent && !text.is_empty() {
-            // If stderr is closed there is nobody to tell.
-            let _ = std::io::stderr().write_all(&text);
-            silent = false;
+            said = status != exit::SUCCESS && !killed;
+        } else if status != exit::SUCCESS && !text.is_empty() {
+            texts.push((status == exit::CLUSTER, text));
         }
+    }
+    texts.sort_by_key(|(taken_along, _)| *taken_along);
+    if let Some((_, text)) = texts.first().filter(|_| !said) {
+        // If stderr is closed there is nobody to tell.
+        let _ = std::io::stderr().write_all(text);
     }
     first.unwrap_or(exit::SUCCESS)
 }
@@ -226,9 +242,9 @@ mod tests {
 
     #[test]
     fn the_flag_is_left_out_and_nothing_else() {
-        let given = ["run", "q.sql", "--local-processes", "3", "-w", "2", "--local-processes=4", "-e", "SELECT 3"];
-        let found = arguments(given.iter().map(OsString::from));
-        assert_eq!(found, ["run", "q.sql", "-w", "2", "-e", "SELECT 3"].map(OsString::from));
+        let given = ["run", "--local-processes", "3", "-w", "2", "--local-processes=4", "--", "--local-processes"];
+        let found = arguments(given.iter().map(OsString::from), &["-n".into(), "3".into()]);
+        assert_eq!(found, ["run", "-n", "3", "-w", "2", "--", "--local-processes"].map(OsString::from));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The loop of one worker: read, sum up, stamp, contribute, advance, step.
 
 use super::deal::Crew;
-use super::notes::Notes;
+use super::notes::{Notes, Stage};
 use super::operators::{Cutoff, by_worker, forward};
 use super::side::{Side, ViewCounts};
 use super::table::{TableDriver, timed};
@@ -20,6 +20,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use timely::container::CapacityContainerBuilder;
+use timely::dataflow::ProbeHandle;
+use timely::dataflow::operators::Probe;
 use timely::dataflow::operators::core::input::Handle;
 use timely::dataflow::operators::generic::operator::Operator;
 use timely::worker::Worker;
@@ -41,6 +43,8 @@ struct Built {
     tables: Vec<TableDriver>,
     side: Option<InputOf<Side>>,
     writers: Vec<Writer>,
+    /// Follows the results to their end, on all workers.
+    results: ProbeHandle<Instant>,
 }
 
 impl Work<'_> {
@@ -63,7 +67,7 @@ impl Work<'_> {
             // First why, then that: with the last reader's end the others take no more notes.
             notes.report(self.shared);
             if stopping || !built.tables.iter().any(TableDriver::reading) {
-                notes.done();
+                notes.done(self.shared);
             }
             for (table, read) in notes.take(self.shared) {
                 busy = true;
@@ -87,7 +91,7 @@ impl Work<'_> {
             self.step(worker, busy);
             built.writers.iter_mut().for_each(|writer| writer.write(self.shared));
         }
-        self.finish(worker, built)
+        self.finish(worker, built, notes)
     }
 
     /// Reads a block of every table, if few enough messages are under way.
@@ -121,13 +125,14 @@ impl Work<'_> {
         let received: Rc<RefCell<Vec<Side>>> = Rc::default();
         let sink = Rc::clone(&received);
         let mut side: InputOf<Side> = Handle::new();
+        let results = ProbeHandle::new();
         let mut changes: Vec<ViewChanges> = Vec::new();
         let mut inputs: Vec<Option<ViewInput>> = Vec::new();
         worker.dataflow_named::<Instant, _, _>("Results", |scope| {
             let to_writer = by_worker(|_: &Side| 0);
             let shared = Arc::clone(self.shared);
             let stream = forward(side.to_stream(scope));
-            stream.unary::<CapacityContainerBuilder<Vec<()>>, _, _, _>(to_writer, "Side", move |_, _| {
+            let sides = stream.unary::<CapacityContainerBuilder<Vec<()>>, _, _, _>(to_writer, "Side", move |_, _| {
                 move |input, _output| {
                     input.for_each(|_, data| {
                         shared.check(data);
@@ -135,13 +140,14 @@ impl Work<'_> {
                     });
                 }
             });
+            sides.probe_with(&results);
             for (v, view) in self.program.views.iter().enumerate() {
                 let cutoff = cutoffs.get(view.table).cloned().unwrap_or_default();
                 let how = How {
                     partitioned: self.options.partitioned.contains(&v),
                     timed: self.program.tables.get(view.table).is_some_and(timed),
                 };
-                let (input, gathered) = build_view(scope, view, how, &cutoff, self.crew, self.shared);
+                let (input, gathered) = build_view(scope, view, how, &cutoff, (self.crew, &results), self.shared);
                 inputs.push(Some(input));
                 changes.push(gathered);
             }
@@ -171,7 +177,7 @@ impl Work<'_> {
             let gathered = changes.iter().map(|c| Some(Rc::clone(&c.all))).collect();
             writers.push(Writer::new(output, gathered, Some(received), self.program));
         }
-        Built { tables, side: Some(side), writers }
+        Built { tables, side: Some(side), writers, results }
     }
 
     fn step(&self, worker: &mut Worker, busy: bool) {
@@ -183,8 +189,8 @@ impl Work<'_> {
     }
 
     /// All summaries are in: settle what can be settled, close the inputs and let the dataflow run out.
-    fn finish(&self, worker: &mut Worker, built: Built) -> bool {
-        let Built { tables, mut side, mut writers } = built;
+    fn finish(&self, worker: &mut Worker, built: Built, mut notes: Notes) -> bool {
+        let Built { tables, mut side, mut writers, results } = built;
         let mut complete = true;
         let mut endings = Vec::new();
         for mut table in tables {
@@ -211,23 +217,60 @@ impl Work<'_> {
             drop(table);
         }
         drop(side);
-        while worker.has_dataflows() {
-            if let Some(schedule) = &self.options.schedule {
-                schedule.turn(self.crew.index());
-            }
+        while !results.done() {
+            self.take_turn();
             if self.shared.broken() {
                 return false;
             }
             self.step(worker, false);
             writers.iter_mut().for_each(|writer| writer.write(self.shared));
         }
-        // A failing writer must be known to the other before it completes its files.
+        // All must have concluded before any completes its files.
         writers.iter_mut().for_each(|writer| writer.conclude(self.shared));
-        for writer in writers {
-            let endings = endings.clone();
-            writer.finish(|writer| writer.ending(self.program, endings, complete), self.shared);
+        let alone = self.crew.processes == 1 || self.crew.thread > 0;
+        let ended = alone || self.pass(worker, &mut notes, Stage::Given, None);
+        // The others' files first: what process 0 completes is the run.
+        let ended = ended && (alone || self.crew.process > 0 || self.wait(worker, &mut notes, Stage::Written, Some(0)));
+        if ended {
+            for writer in writers {
+                let endings = endings.clone();
+                writer.finish(|writer| writer.ending(self.program, endings, complete), self.shared);
+            }
         }
-        complete
+        let ended = ended && (alone || self.pass(worker, &mut notes, Stage::Written, None));
+        notes.close();
+        while ended && worker.has_dataflows() && !self.shared.broken() {
+            self.take_turn();
+            self.step(worker, false);
+        }
+        complete && ended
+    }
+
+    fn take_turn(&self) {
+        if let Some(schedule) = &self.options.schedule {
+            schedule.turn(self.crew.index());
+        }
+    }
+
+    /// Passes a stage with the other processes; says whether all are still there.
+    fn pass(&self, worker: &mut Worker, notes: &mut Notes, stage: Stage, but: Option<usize>) -> bool {
+        notes.pass(stage, self.shared);
+        self.wait(worker, notes, stage, but)
+    }
+
+    /// Waits for the other processes to pass a stage; says whether all are still there.
+    fn wait(&self, worker: &mut Worker, notes: &mut Notes, stage: Stage, but: Option<usize>) -> bool {
+        loop {
+            // What was read before the end may still be in there; it was heard by all that needed it.
+            let _ = notes.take(self.shared);
+            if notes.passed(stage, but) {
+                return true;
+            }
+            if self.shared.broken() {
+                return false;
+            }
+            self.step(worker, false);
+        }
     }
 }
 

@@ -26,7 +26,7 @@ mod writer;
 
 use crate::cluster::{self, Mesh, Watch};
 use crate::engine::output::RunOutput;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::plan::Program;
 use crate::source::Source;
 use crate::watermark::{AFTER_ALL, BEFORE_ALL};
@@ -141,8 +141,6 @@ pub(crate) struct Shared {
     heard: Mutex<Option<(usize, Stopped)>>,
     /// The other processes know that this one stops.
     told: AtomicBool,
-    /// The other processes know that the run has failed, from this one or another.
-    failure_told: AtomicBool,
     /// The first error; ends the run.
     error: Mutex<Option<Error>>,
     failed: AtomicBool,
@@ -218,10 +216,21 @@ impl Shared {
         if !self.stopping() || self.told.swap(true, Ordering::SeqCst) {
             return None;
         }
+        self.why_stopping()
+    }
+    /// The error that ends the run, in words for other processes, unless it was heard of one of them.
+    fn own_error(&self) -> Option<String> {
+        lock(&self.error).as_ref().filter(|e| e.kind() != ErrorKind::Cluster).map(Error::to_string)
+    }
+    /// Why this process stops and whose reason it is, if it does.
+    fn why_stopping(&self) -> Option<(usize, Stopped)> {
+        if !self.stopping() {
+            return None;
+        }
         if let Some(heard) = lock(&self.heard).clone() {
             return Some(heard);
         }
-        let error = lock(&self.error).as_ref().map(|e| Stopped::Failed(e.to_string()));
+        let error = self.own_error().map(Stopped::Failed);
         Some((self.process, error.or_else(|| lock(&self.why).clone()).unwrap_or(Stopped::Interrupted)))
     }
     /// Another process stops.
@@ -230,16 +239,9 @@ impl Shared {
             lock(&self.heard).get_or_insert((process, why.clone()));
         }
         if let Stopped::Failed(message) = &why {
-            self.failure_told.store(true, Ordering::SeqCst);
             self.fail(Error::cluster(format!("process {process} failed: {message}")));
         }
         self.stop_for(why);
-    }
-    /// Leaves the run if it has failed here and the other processes cannot be told by notes any more.
-    fn leave_if_failed(&self) {
-        if self.watch.is_some() && self.failed() && !self.failure_told.load(Ordering::SeqCst) {
-            self.broken.store(true, Ordering::SeqCst);
-        }
     }
     /// Messages and changes that process `from` waits for were absorbed.
     fn absorbed(&self, from: u64, messages: u64, rows: u64) {
@@ -387,7 +389,6 @@ fn execute(
             worker_shared.panicked(worker.index(), &*panic);
             false
         });
-        worker_shared.leave_if_failed();
         if worker_shared.broken() {
             worker_shared.tell_of_the_break();
             drop_dataflows(worker);

@@ -4,6 +4,7 @@ use super::deal::Crew;
 use super::operators::{by_worker, forward};
 use super::view::InputOf;
 use super::{Shared, Stopped};
+use crate::error::Error;
 use crate::time::Instant;
 use crate::watermark::blocks::BlockSummary;
 use crate::wire::{Reader, Wire, WireError, Writer};
@@ -23,12 +24,23 @@ pub(super) enum Note {
     Summary(u32, BlockSummary),
     /// A reader of a table's lane gives nothing more.
     Ended(u32, u32),
-    /// The worker named reads nothing more.
-    Done(u32),
+    /// The worker named reads nothing more; and why and of which process, if that is not the end of its input.
+    Done(u32, Option<(u32, Stopped)>),
     /// The process named stops reading, and why; all others are to stop, too.
     Stop(u32, Stopped),
     /// Messages and rows of the process that gets this were absorbed.
     Absorbed(u64, u64),
+    /// The process named has come through a stage of the end, or has failed with this error.
+    Passed(u32, u32, Option<String>),
+}
+
+/// Stages of the end that all processes pass together, so that a failure of one keeps the others from publishing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Everything was given to the outputs.
+    Given,
+    /// The outputs are complete under their names.
+    Written,
 }
 
 /// What a worker has read of a table.
@@ -52,9 +64,10 @@ impl Wire for Addressed {
         16 + match &self.note {
             Note::Summary(table, summary) => table.size() + summary.size(),
             Note::Ended(table, lane) => table.size() + lane.size(),
-            Note::Done(worker) => worker.size(),
+            Note::Done(worker, why) => worker.size() + why.size(),
             Note::Stop(process, why) => process.size() + why.size(),
             Note::Absorbed(messages, rows) => messages.size() + rows.size(),
+            Note::Passed(stage, process, error) => stage.size() + process.size() + error.size(),
         }
     }
     fn put(&self, out: &mut Writer) {
@@ -71,9 +84,10 @@ impl Wire for Addressed {
                 table.put(out);
                 lane.put(out);
             }
-            Note::Done(worker) => {
+            Note::Done(worker, why) => {
                 tag(2);
                 worker.put(out);
+                why.put(out);
             }
             Note::Stop(process, why) => {
                 tag(3);
@@ -85,6 +99,12 @@ impl Wire for Addressed {
                 messages.put(out);
                 rows.put(out);
             }
+            Note::Passed(stage, process, error) => {
+                tag(5);
+                stage.put(out);
+                process.put(out);
+                error.put(out);
+            }
         }
     }
     fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
@@ -93,9 +113,10 @@ impl Wire for Addressed {
         let note = match from.word()? {
             0 => Note::Summary(Wire::get(from)?, Wire::get(from)?),
             1 => Note::Ended(Wire::get(from)?, Wire::get(from)?),
-            2 => Note::Done(Wire::get(from)?),
+            2 => Note::Done(Wire::get(from)?, Wire::get(from)?),
             3 => Note::Stop(Wire::get(from)?, Wire::get(from)?),
             4 => Note::Absorbed(Wire::get(from)?, Wire::get(from)?),
+            5 => Note::Passed(Wire::get(from)?, Wire::get(from)?, Wire::get(from)?),
             _ => return Err(WireError { at, what: "expected a note's tag" }),
         };
         Ok(Addressed { to, note })
@@ -134,6 +155,8 @@ pub(super) struct Notes {
     received: Rc<RefCell<Vec<Addressed>>>,
     done: Vec<bool>,
     own_done: bool,
+    /// By stage and process.
+    passed: [Vec<bool>; 2],
 }
 
 impl Notes {
@@ -155,7 +178,8 @@ impl Notes {
                 }
             });
         });
-        Notes { crew, input: Some(input), received, done: vec![false; crew.workers()], own_done: false }
+        let passed = [vec![false; crew.processes], vec![false; crew.processes]];
+        Notes { crew, input: Some(input), received, done: vec![false; crew.workers()], own_done: false, passed }
     }
 
     fn send(&mut self, to: usize, note: Note) {
@@ -179,10 +203,12 @@ impl Notes {
     }
 
     /// Tells all that this worker reads nothing more. Once.
-    pub fn done(&mut self) {
+    pub fn done(&mut self, shared: &Shared) {
         if !std::mem::replace(&mut self.own_done, true) {
+            // Another worker of the process may have told why, and be heard later than this.
+            let why = shared.why_stopping().map(|(whose, why)| (whose as u32, why));
             for to in 0..self.crew.workers() {
-                self.send(to, Note::Done(self.crew.index() as u32));
+                self.send(to, Note::Done(self.crew.index() as u32, why.clone()));
             }
         }
     }
@@ -194,10 +220,6 @@ impl Notes {
         }
         if let Some((whose, why)) = shared.stop_to_tell() {
             let crew = self.crew;
-            // After this worker's end of reading the others may listen no more.
-            if !self.own_done && matches!(why, Stopped::Failed(_)) {
-                shared.failure_told.store(true, Ordering::SeqCst);
-            }
             for process in (0..crew.processes).filter(|p| *p != crew.process && *p != whose) {
                 self.send(self.crew.leader(process), Note::Stop(whose as u32, why.clone()));
             }
@@ -219,8 +241,20 @@ impl Notes {
             match addressed.note {
                 Note::Summary(table, summary) => heard.push((table as usize, Read::Block(summary))),
                 Note::Ended(table, lane) => heard.push((table as usize, Read::End(lane))),
-                Note::Done(from) => self.done.get_mut(from as usize).into_iter().for_each(|d| *d = true),
+                Note::Done(from, why) => {
+                    self.done.get_mut(from as usize).into_iter().for_each(|d| *d = true);
+                    if let Some((whose, why)) = why.filter(|(whose, _)| *whose as usize != self.crew.process) {
+                        shared.told_to_stop(whose as usize, why);
+                    }
+                }
                 Note::Stop(process, why) => shared.told_to_stop(process as usize, why),
+                Note::Passed(stage, process, error) => {
+                    if let Some(message) = error {
+                        shared.fail(Error::cluster(format!("process {process} failed: {message}")));
+                    }
+                    let stage = self.passed.get_mut(stage as usize);
+                    stage.and_then(|s| s.get_mut(process as usize)).into_iter().for_each(|p| *p = true);
+                }
                 Note::Absorbed(messages, rows) => {
                     shared.in_flight.fetch_sub(messages, Ordering::Relaxed);
                     shared.rows_under_way.fetch_sub(rows, Ordering::Relaxed);
@@ -230,13 +264,29 @@ impl Notes {
         heard
     }
 
-    /// Whether every worker has read everything; the exchange then ends.
-    pub fn finished(&mut self) -> bool {
-        let finished = self.own_done && self.done.iter().all(|d| *d);
-        if finished {
-            self.input = None;
+    /// Whether every worker has read everything.
+    pub fn finished(&self) -> bool {
+        self.own_done && self.done.iter().all(|d| *d)
+    }
+
+    /// Tells the other processes that this one has come through a stage, or with what error.
+    pub fn pass(&mut self, stage: Stage, shared: &Shared) {
+        let error = shared.own_error();
+        let crew = self.crew;
+        for process in 0..crew.processes {
+            self.send(crew.leader(process), Note::Passed(stage as u32, crew.process as u32, error.clone()));
         }
-        finished
+    }
+
+    /// Whether all processes but those in `but` have come through a stage, or failed in it.
+    pub fn passed(&self, stage: Stage, but: Option<usize>) -> bool {
+        let all = self.passed.get(stage as usize);
+        all.is_none_or(|all| all.iter().enumerate().all(|(process, passed)| *passed || Some(process) == but))
+    }
+
+    /// Nothing more is told.
+    pub fn close(&mut self) {
+        self.input = None;
     }
 }
 
@@ -250,7 +300,10 @@ mod tests {
         let failed = Stopped::Failed("in.gz: truncated gzip data".to_owned());
         let notes = [
             Note::Ended(1, 2),
-            Note::Done(3),
+            Note::Done(3, None),
+            Note::Done(3, Some((1, Stopped::Closed))),
+            Note::Passed(1, 2, None),
+            Note::Passed(0, 1, Some("no space".to_owned())),
             Note::Stop(0, Stopped::Interrupted),
             Note::Stop(1, Stopped::Closed),
             Note::Stop(2, failed),

@@ -21,10 +21,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use timely::Container;
 use timely::container::{CapacityContainerBuilder, SizableContainer};
-use timely::dataflow::Stream;
 use timely::dataflow::channels::pact::{ExchangeCore, ParallelizationContract, Pipeline};
-use timely::dataflow::operators::Capability;
 use timely::dataflow::operators::generic::operator::Operator;
+use timely::dataflow::operators::{Capability, Probe};
+use timely::dataflow::{ProbeHandle, Stream};
 use timely::progress::Timestamp;
 use timely::progress::frontier::MutableAntichain;
 
@@ -252,9 +252,19 @@ pub(super) fn changelog<'scope>(
             move |(input, frontier), output| {
                 input.for_each(|capability, data| {
                     owed.take(&capability);
+                    // Updates of one instant come in runs.
+                    let mut run: Option<(Instant, Vec<(ResultRow, isize)>)> = None;
                     for (row, at, diff) in data.drain(..) {
-                        waiting.entry(at).or_default().push((row, diff));
+                        match &mut run {
+                            Some((instant, list)) if *instant == at => list.push((row, diff)),
+                            _ => {
+                                let mut list = waiting.remove(&at).unwrap_or_default();
+                                list.push((row, diff));
+                                waiting.extend(run.replace((at, list)));
+                            }
+                        }
                     }
+                    waiting.extend(run);
                 });
                 let upto = cutoff.upto(frontier);
                 if let Some(capability) = owed.0.as_ref().filter(|c| *c.time() < upto) {
@@ -292,13 +302,14 @@ pub struct Gathered {
 pub(super) fn gather<'scope>(
     stream: Stream<'scope, Instant, Parcel<Published>>,
     to: usize,
-    cutoff: Cutoff,
+    (cutoff, ended): (&Cutoff, &ProbeHandle<Instant>),
     absorbed: Arc<Shared>,
 ) -> Rc<RefCell<Gathered>> {
+    let cutoff = cutoff.clone();
     let gathered = Rc::new(RefCell::new(Gathered::default()));
     let shared = Rc::clone(&gathered);
     let to_writer = by_worker(move |_: &Published| to as u64);
-    stream.unary_frontier::<CapacityContainerBuilder<Vec<()>>, _, _, _>(
+    let nothing = stream.unary_frontier::<CapacityContainerBuilder<Vec<()>>, _, _, _>(
         to_writer,
         "Gather",
         move |_capability, _info| {
@@ -306,10 +317,21 @@ pub(super) fn gather<'scope>(
             move |(input, frontier), _output| {
                 input.for_each(|_capability, data| {
                     absorbed.check(data);
+                    // Changes of one instant come in runs.
+                    let mut run: Option<(Instant, Vec<Published>)> = None;
                     for published in data.drain() {
                         absorbed.absorbed(published.from, 0, 1);
-                        waiting.entry(published.at).or_default().push(published);
+                        match &mut run {
+                            Some((at, list)) if *at == published.at => list.push(published),
+                            _ => {
+                                let mut list = waiting.remove(&published.at).unwrap_or_default();
+                                let at = published.at;
+                                list.push(published);
+                                waiting.extend(run.replace((at, list)));
+                            }
+                        }
                     }
+                    waiting.extend(run);
                 });
                 let upto = cutoff.upto(frontier);
                 let mut gathered = shared.borrow_mut();
@@ -323,5 +345,6 @@ pub(super) fn gather<'scope>(
             }
         },
     );
+    nothing.probe_with(ended);
     gathered
 }

@@ -1,7 +1,7 @@
 //! The container in which messages travel: a vector in memory, plain words ([`crate::wire`]) between processes.
 //!
 //! Timely's own vectors are written with serde, field by field; a parcel is written and read by copying words. It is filled
-//! up to about 64 KiB of words, so that small messages share one, and a large message goes at once. Between threads
+//! up to about 64 KiB in memory, so that small messages share one, and a large message goes at once. Between threads
 //! of a process parcels are moved, and nothing is written.
 //!
 //! Bytes that cannot be read give a parcel without messages that says why ([`Parcel::unreadable`]). It counts as many
@@ -25,8 +25,8 @@ const FULL_BYTES: usize = 1 << 16;
 #[derive(Clone, Debug)]
 pub struct Parcel<M> {
     messages: Vec<M>,
-    /// What the messages take on the wire.
-    bytes: usize,
+    /// What the messages weigh, roughly.
+    weight: usize,
     unreadable: Option<Box<Unreadable>>,
 }
 
@@ -39,7 +39,7 @@ struct Unreadable {
 
 impl<M> Default for Parcel<M> {
     fn default() -> Self {
-        Parcel { messages: Vec::new(), bytes: 0, unreadable: None }
+        Parcel { messages: Vec::new(), weight: 0, unreadable: None }
     }
 }
 
@@ -51,7 +51,7 @@ impl<M> Parcel<M> {
 
     /// Takes the messages out.
     pub fn drain(&mut self) -> std::vec::Drain<'_, M> {
-        self.bytes = 0;
+        self.weight = 0;
         self.messages.drain(..)
     }
 
@@ -62,14 +62,14 @@ impl<M> Parcel<M> {
 
     fn clear(&mut self) {
         self.messages.clear();
-        self.bytes = 0;
+        self.weight = 0;
         self.unreadable = None;
     }
 }
 
 impl<M: Wire> From<Vec<M>> for Parcel<M> {
     fn from(messages: Vec<M>) -> Self {
-        Parcel { bytes: messages.iter().map(Wire::size).sum(), messages, unreadable: None }
+        Parcel { weight: messages.iter().map(Wire::weight).sum(), messages, unreadable: None }
     }
 }
 
@@ -96,7 +96,7 @@ impl<M> DrainContainer for Parcel<M> {
 
 impl<M> SizableContainer for Parcel<M> {
     fn at_capacity(&self) -> bool {
-        self.bytes >= FULL_BYTES
+        self.weight >= FULL_BYTES
     }
     fn ensure_capacity(&mut self, stash: &mut Option<Self>) {
         if self.messages.capacity() == 0 {
@@ -108,7 +108,7 @@ impl<M> SizableContainer for Parcel<M> {
 
 impl<M: Wire> PushInto<M> for Parcel<M> {
     fn push_into(&mut self, message: M) {
-        self.bytes += message.size();
+        self.weight += message.weight();
         self.messages.push(message);
     }
 }
@@ -130,19 +130,19 @@ impl<M: Wire> Parcel<M> {
 impl<M: Wire> ContainerBytes for Parcel<M> {
     fn from_bytes(bytes: Bytes) -> Self {
         match Self::read(&mut Reader::new(&bytes)) {
-            Ok(messages) => Parcel { messages, bytes: bytes.len() - 8, unreadable: None },
+            Ok(messages) => Parcel { messages, weight: bytes.len(), unreadable: None },
             Err(error) => {
                 let most = (bytes.len() / 8).max(1) as u64;
                 let records = Reader::new(&bytes).word().unwrap_or(1).clamp(1, most);
                 let error = format!("message of {} bytes: {error}", bytes.len());
                 let unreadable = Unreadable { records: i64::try_from(records).unwrap_or(1), error };
-                Parcel { messages: Vec::new(), bytes: 0, unreadable: Some(Box::new(unreadable)) }
+                Parcel { messages: Vec::new(), weight: 0, unreadable: Some(Box::new(unreadable)) }
             }
         }
     }
 
     fn length_in_bytes(&self) -> usize {
-        8 + self.bytes
+        8 + self.messages.iter().map(Wire::size).sum::<usize>()
     }
 
     fn into_bytes<W: Write>(&self, writer: &mut W) {

@@ -19,6 +19,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use timely::container::CapacityContainerBuilder;
+use timely::dataflow::ProbeHandle;
 use timely::dataflow::operators::core::input::Handle;
 
 /// An input of the results dataflow whose messages travel.
@@ -40,6 +41,9 @@ impl Wire for Routed {
     const LEAST: usize = Contributions::LEAST + 16;
     fn size(&self) -> usize {
         16 + self.contributions.size()
+    }
+    fn weight(&self) -> usize {
+        self.contributions.weight()
     }
     fn put(&self, out: &mut Writer) {
         self.to.put(out);
@@ -155,7 +159,7 @@ pub(super) fn build_view(
     view: &ViewPlan,
     how: How,
     cutoff: &Cutoff,
-    crew: Crew,
+    (crew, ended): (Crew, &ProbeHandle<Instant>),
     shared: &Arc<Shared>,
 ) -> (ViewInput, ViewChanges) {
     let (input, results) = match &view.kind {
@@ -196,7 +200,8 @@ pub(super) fn build_view(
     // A differential collection of results from here on: what follows may join, reduce or arrange it.
     let results = differential_dataflow::AsCollection::as_collection(results);
     let changes = changelog(results.inner, view.horizon_us, cutoff.clone(), how, shared);
-    let own =
-        how.partitioned.then(|| gather(changes.clone(), crew.leader(crew.process), cutoff.clone(), Arc::clone(shared)));
-    (input, ViewChanges { all: gather(changes, 0, cutoff.clone(), Arc::clone(shared)), own })
+    let own = how
+        .partitioned
+        .then(|| gather(changes.clone(), crew.leader(crew.process), (cutoff, ended), Arc::clone(shared)));
+    (input, ViewChanges { all: gather(changes, 0, (cutoff, ended), Arc::clone(shared)), own })
 }

@@ -28,6 +28,17 @@ impl SliceTable for Table {
     }
 }
 
+/// The rows of a table in the order of their keys: rows are then made where those that follow each other will be read one after
+/// another.
+fn in_order(keys: &[Column], len: usize) -> Vec<usize> {
+    let mut order: Vec<(u64, usize)> = (0..len).map(|row| (keys.first().map_or(0, |c| c.rough(row)), row)).collect();
+    order.sort_unstable_by(|a, b| {
+        let full = || keys.iter().map(|c| c.value(a.1).cmp(&c.value(b.1))).find(|o| o.is_ne()).unwrap_or(a.1.cmp(&b.1));
+        a.0.cmp(&b.0).then_with(full)
+    });
+    order.into_iter().map(|(_, row)| row).collect()
+}
+
 /// Makes published rows of one view.
 #[derive(Clone, Debug)]
 pub struct Publisher {
@@ -98,7 +109,7 @@ impl Publisher {
                 },
             })
         };
-        (0..len).map(row).collect()
+        in_order(&lowered.keys, len).into_iter().map(row).collect()
     }
 
     /// Late records by group.

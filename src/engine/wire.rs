@@ -40,6 +40,11 @@ impl Wire for Contributions {
         self.rows.size() + 8 + numbers + self.runs.size() + size_tables(&self.combined)
     }
 
+    fn weight(&self) -> usize {
+        let columns = 1 + self.rows.keys.len() + self.rows.args.len();
+        let groups: usize = self.combined.iter().map(|(_, table)| table.len()).sum();
+        size_of::<Self>() + (self.rows.len + groups) * columns * 8
+    }
     fn put(&self, out: &mut Writer) {
         self.rows.put(out);
         let counted = is_counted(&self.rows, &self.selected);

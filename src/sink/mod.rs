@@ -97,22 +97,6 @@ impl Change {
     }
 }
 
-/// A number that is not greater for a smaller value: what two values differ in at first sight.
-fn rough(value: &Value) -> u64 {
-    let signed = |x: i64| (x as u64) ^ (1 << 63);
-    match value {
-        Value::Boolean(x) => u64::from(*x),
-        Value::BigInt(x) | Value::Timestamp(x) | Value::Date(x) | Value::Interval(x) => signed(*x),
-        Value::Text(text) => {
-            let mut word = [0; 8];
-            word.iter_mut().zip(text.as_bytes()).for_each(|(to, from)| *to = *from);
-            u64::from_be_bytes(word)
-        }
-        Value::Null => u64::MAX,
-        _ => 0,
-    }
-}
-
 /// Puts what belongs to changes of one watermark step into the order of [`Change::compare`].
 ///
 /// Comparing changes costs several cache misses, and a step can hold millions. Windows and the beginning of the first group
@@ -121,7 +105,7 @@ pub fn sort_step<T>(step: &mut [T], change: impl Fn(&T) -> &Change) {
     let key = |(number, item): (usize, &T)| {
         let change = change(item);
         let window = change.window_us.map(|(start, end)| (end, start));
-        (window, change.group.first().map_or(0, rough), number)
+        (window, change.group.first().map_or(0, Value::rough), number)
     };
     let mut order: Vec<_> = step.iter().enumerate().map(key).collect();
     order.sort_unstable_by(|a, b| {

@@ -24,7 +24,55 @@ pub(super) struct Tables {
 }
 
 /// The rows of one window, by group.
-type Groups = BTreeMap<Box<[Value]>, Entry>;
+///
+/// A window's first results come in the order of their groups and are appended; only rows that corrections bring need a
+/// place found for them.
+#[derive(Default)]
+struct Groups {
+    /// Ascending.
+    first: Vec<(Box<[Value]>, Entry)>,
+    /// Those that came out of order.
+    more: BTreeMap<Box<[Value]>, Entry>,
+}
+
+impl Groups {
+    fn len(&self) -> usize {
+        self.first.len() + self.more.len()
+    }
+
+    /// Whether a group comes after all that were appended.
+    fn is_beyond(&self, group: &[Value]) -> bool {
+        self.first.last().is_none_or(|(last, _)| **last < *group)
+    }
+
+    fn get_mut(&mut self, group: &[Value]) -> Option<&mut Entry> {
+        match self.first.binary_search_by(|(own, _)| (**own).cmp(group)) {
+            Ok(at) => self.first.get_mut(at).map(|(_, entry)| entry),
+            Err(_) => self.more.get_mut(group),
+        }
+    }
+
+    fn insert(&mut self, group: Box<[Value]>, entry: Entry) {
+        if self.more.is_empty() && self.is_beyond(&group) {
+            self.first.push((group, entry));
+        } else {
+            self.more.insert(group, entry);
+        }
+    }
+
+    /// All rows, by group.
+    fn into_entries(self) -> impl Iterator<Item = Entry> {
+        let (mut first, mut more) = (self.first.into_iter().peekable(), self.more.into_iter().peekable());
+        std::iter::from_fn(move || {
+            let other = match (first.peek(), more.peek()) {
+                (Some((a, _)), Some((b, _))) => b < a,
+                (None, _) => true,
+                (Some(_), None) => false,
+            };
+            if other { more.next() } else { first.next() }.map(|(_, entry)| entry)
+        })
+    }
+}
 
 /// One key and window.
 struct Entry {
@@ -91,20 +139,27 @@ impl Tables {
             }
     }
 
-    pub(super) fn apply(&mut self, change: &Change) {
+    pub(super) fn apply(&mut self, change: Change) {
         let Some((start_us, end_us)) = change.window_us else {
             debug_assert!(false, "a change of a windowed view has a window");
             return;
         };
         debug_assert!(!self.is_final(end_us, self.frontier_us), "a final window does not change");
         let groups = self.open.entry((end_us, start_us)).or_default();
-        let Some(entry) = groups.get_mut(&change.group) else {
-            if !change.op.is_retraction() {
-                groups.insert(change.group.clone(), Entry::new(change));
-            }
-            return;
+        // Comparing with the last group alone spares first results the search.
+        let known = if groups.is_beyond(&change.group) && groups.more.is_empty() {
+            None
+        } else {
+            groups.get_mut(&change.group)
         };
-        entry.apply(change);
+        match known {
+            Some(entry) => entry.apply(change),
+            None if change.op.is_retraction() => {}
+            None => {
+                let (group, entry) = Entry::new(change);
+                groups.insert(group, entry);
+            }
+        }
     }
 
     pub(super) fn advance(&mut self, frontier_us: i64, words: &Words) -> Result<Flow> {
@@ -117,8 +172,8 @@ impl Tables {
                 break;
             }
             let Some((_, groups)) = self.open.pop_first() else { break };
-            for entry in groups.values().filter(|entry| entry.present) {
-                flow = flow.and(self.write(entry, words)?);
+            for entry in groups.into_entries().filter(|entry| entry.present) {
+                flow = flow.and(self.write(&entry, words)?);
                 wrote = true;
             }
         }
@@ -164,25 +219,26 @@ impl Tables {
 }
 
 impl Entry {
-    fn new(change: &Change) -> Entry {
-        Entry {
-            values: change.values.clone(),
+    fn new(change: Change) -> (Box<[Value]>, Entry) {
+        let entry = Entry {
+            values: change.values,
             late_count: change.late_count,
             revision: change.revision,
             present: true,
             first: None,
             corrected_us: (!change.closing).then_some((change.watermark_us, change.watermark_us)),
-        }
+        };
+        (change.group, entry)
     }
 
-    fn apply(&mut self, change: &Change) {
+    fn apply(&mut self, change: Change) {
         if !change.closing {
             let (first, _) = self.corrected_us.unwrap_or((change.watermark_us, 0));
             self.corrected_us = Some((first, change.watermark_us));
         }
         self.present = !change.op.is_retraction();
         if self.present {
-            let old = std::mem::replace(&mut self.values, change.values.clone());
+            let old = std::mem::replace(&mut self.values, change.values);
             self.first.get_or_insert(old);
             self.late_count = change.late_count;
             self.revision = change.revision;

@@ -304,26 +304,43 @@ pub(super) fn write_error(place: &str, cause: io::Error) -> Error {
     Error::output("cannot write").at(place).with_source(cause)
 }
 
-/// Refuses a run in which an output would replace another one or something that is read. `summary` is the file for the
+/// What stands for the index of the process in the path of a sink that every process writes.
+pub const PROCESS: &str = "{process}";
+
+/// The path of such a sink on one process.
+pub fn of_process(path: &str, process: usize) -> String {
+    path.replace(PROCESS, &process.to_string())
+}
+
+/// Refuses a run of so many processes in which an output would replace another one or something that is read. `summary` is the file for the
 /// summary, if any; `inputs` are paths that are read, with words for who reads them. Paths are compared as files: through
 /// links, patterns and `./`.
 ///
 /// # Errors
 /// Names the path.
-pub fn refuse_shared_files(program: &Program, summary: Option<&Path>, inputs: &[(PathBuf, String)]) -> Result<()> {
+pub fn refuse_shared_files(
+    program: &Program,
+    processes: usize,
+    summary: Option<&Path>,
+    inputs: &[(PathBuf, String)],
+) -> Result<()> {
     let sinks = program.sinks.iter().filter_map(|s| match &s.target {
-        SinkTarget::File(path, _) => Some(Path::new(path)),
+        SinkTarget::File(path, _) => Some(path),
         SinkTarget::Stdout(_) => None,
     });
-    let late = program.views.iter().filter_map(|v| v.late.as_deref().map(Path::new));
-    let rejects = program.tables.iter().filter_map(|t| t.rejects.as_deref().map(Path::new));
-    let outputs: Vec<&Path> = sinks.chain(late).chain(rejects).chain(summary).collect();
+    let sinks = sinks.flat_map(|path| match path.contains(PROCESS) {
+        true => (0..processes.max(1)).map(|process| PathBuf::from(of_process(path, process))).collect(),
+        false => vec![PathBuf::from(path)],
+    });
+    let late = program.views.iter().filter_map(|v| v.late.as_deref().map(PathBuf::from));
+    let rejects = program.tables.iter().filter_map(|t| t.rejects.as_deref().map(PathBuf::from));
+    let outputs: Vec<PathBuf> = sinks.chain(late).chain(rejects).chain(summary.map(Path::to_owned)).collect();
     let mut read = std::collections::BTreeMap::new();
     if !outputs.is_empty() {
         read.extend(inputs.iter().filter_map(|(path, who)| Some((replaced(path)?, who))));
     }
     let mut written = std::collections::BTreeSet::new();
-    for path in outputs {
+    for path in &outputs {
         let Some(file) = replaced(path) else { continue };
         if let Some(who) = read.get(&file) {
             return Err(Error::usage(format!("the output file \"{}\" would replace what {who} reads", path.display()))
@@ -505,9 +522,12 @@ pub(super) mod tests {
                 .into(),
             warnings: vec![],
         };
-        assert!(refuse_shared_files(&program(["out/a", "out/b"]), None, &[]).is_ok());
-        assert!(refuse_shared_files(&program(["/dev/null", "/dev/null"]), None, &[]).is_ok());
-        let error = refuse_shared_files(&program(["out/a", "./out//a"]), None, &[]).unwrap_err();
+        assert!(refuse_shared_files(&program(["out/a", "out/b"]), 1, None, &[]).is_ok());
+        assert!(refuse_shared_files(&program(["/dev/null", "/dev/null"]), 1, None, &[]).is_ok());
+        let parts = program(["out/part-{process}", "out/part-1"]);
+        assert!(refuse_shared_files(&parts, 1, None, &[]).is_ok());
+        assert!(refuse_shared_files(&parts, 2, None, &[]).is_err());
+        let error = refuse_shared_files(&program(["out/a", "./out//a"]), 1, None, &[]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Usage);
         assert_eq!(error.to_string(), "two outputs write to the file \"./out//a\"");
     }

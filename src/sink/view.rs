@@ -85,18 +85,20 @@ impl ViewOutput {
     ///
     /// # Errors
     /// When the bytes cannot be written.
-    pub fn changes(&mut self, step: &[Change]) -> Result<Flow> {
+    pub fn changes(&mut self, step: Vec<Change>) -> Result<Flow> {
         debug_assert!(step.is_sorted_by(|a, b| a.compare(b).is_le()), "changes of a step come in order");
         for change in step {
-            self.counts.observe(change);
-            let head = [
-                self.words.op(change.op),
-                time_or_null(change.watermark_us),
-                count(change.revision),
-                count(change.late_count),
-            ];
-            for writer in &mut self.changelogs {
-                self.flow = self.flow.and(writer.write(&[&head, &change.values])?);
+            self.counts.observe(&change);
+            if !self.changelogs.is_empty() {
+                let head = [
+                    self.words.op(change.op),
+                    time_or_null(change.watermark_us),
+                    count(change.revision),
+                    count(change.late_count),
+                ];
+                for writer in &mut self.changelogs {
+                    self.flow = self.flow.and(writer.write(&[&head, &change.values])?);
+                }
             }
             if let Some(tables) = &mut self.tables {
                 tables.apply(change);
@@ -280,7 +282,7 @@ mod tests {
             ),
         ];
         for (i, step) in orders().iter().enumerate() {
-            assert_eq!(view.changes(step).unwrap(), Flow::Open);
+            assert_eq!(view.changes(step.clone()).unwrap(), Flow::Open);
             assert_eq!(captured.text(), expected[..=i].concat());
         }
         assert_eq!(view.rows_held(), 0);
@@ -301,7 +303,7 @@ mod tests {
         ];
         let mut view = ViewOutput::new(&plan(Some(3 * MINUTE)), &sinks, &OutputOptions::default()).unwrap();
         for step in orders() {
-            assert_eq!(view.changes(&step).unwrap(), Flow::Open);
+            assert_eq!(view.changes(step).unwrap(), Flow::Open);
         }
         assert_eq!(names(directory.path()).iter().filter(|n| !n.starts_with('.')).count(), 0);
         let _ = view.finish(true).unwrap();
@@ -329,13 +331,13 @@ mod tests {
         let header = "window_start,window_end,key,n,late_count,revision\n";
         let rows = |captured: &Captured| captured.text().lines().skip(1).count();
         let _ = view
-            .changes(&[change(Op::Insert, MINUTE, 0, 0, 0, "a", 1), change(Op::Insert, MINUTE, 0, 0, 0, "b", 1)])
+            .changes(vec![change(Op::Insert, MINUTE, 0, 0, 0, "a", 1), change(Op::Insert, MINUTE, 0, 0, 0, "b", 1)])
             .unwrap();
         let _ = view.advance(MINUTE + 10).unwrap();
         assert_eq!((view.rows_held(), rows(&captured)), (2, 0));
         // A record stamped `end + horizon` is still accepted.
         let _ = view
-            .changes(&[
+            .changes(vec![
                 change(Op::UpdateBefore, MINUTE + 10, 0, 0, 0, "b", 1),
                 change(Op::UpdateAfter, MINUTE + 10, 1, 1, 0, "b", 2),
                 // The first result of a window whose records are all late.
@@ -354,7 +356,7 @@ mod tests {
     fn without_a_horizon_rows_are_final_at_closing() {
         let (captured, options, sink) = stdout(SinkMode::Metrics, SinkFormat::Ndjson);
         let mut view = ViewOutput::new(&plan(None), [&sink], &options).unwrap();
-        let _ = view.changes(&[change(Op::Insert, MINUTE, 0, 0, 0, "a", 1)]).unwrap();
+        let _ = view.changes(vec![change(Op::Insert, MINUTE, 0, 0, 0, "a", 1)]).unwrap();
         let _ = view.advance(MINUTE - 1).unwrap();
         assert_eq!(view.rows_held(), 1);
         let _ = view.advance(MINUTE).unwrap();
@@ -365,7 +367,7 @@ mod tests {
     fn an_infinite_horizon_ends_with_the_input() {
         let (captured, options, sink) = stdout(SinkMode::Metrics, SinkFormat::Ndjson);
         let mut view = ViewOutput::new(&plan(Some(i64::MAX)), [&sink], &options).unwrap();
-        let _ = view.changes(&[change(Op::Insert, MINUTE, 0, 0, 0, "a", 1)]).unwrap();
+        let _ = view.changes(vec![change(Op::Insert, MINUTE, 0, 0, 0, "a", 1)]).unwrap();
         let _ = view.advance(i64::MAX - 1).unwrap();
         assert_eq!((view.rows_held(), captured.text().lines().count()), (1, 0));
         let _ = view.finish(true).unwrap();
@@ -379,11 +381,11 @@ mod tests {
             let (captured, options, metrics) = stdout(SinkMode::Metrics, SinkFormat::Csv);
             let backfills = sink(SinkMode::Backfills, SinkTarget::Stdout(Some(SinkFormat::Csv)));
             let mut view = ViewOutput::new(&plan(Some(MINUTE)), [&metrics, &backfills], &options).unwrap();
-            let _ = view.changes(&[change(Op::Insert, MINUTE, 0, 0, 0, "a", 3)]).unwrap();
-            let _ = view.changes(&[change(Op::Delete, MINUTE + 1_000_000, 0, 0, 0, "a", 3)]).unwrap();
+            let _ = view.changes(vec![change(Op::Insert, MINUTE, 0, 0, 0, "a", 3)]).unwrap();
+            let _ = view.changes(vec![change(Op::Delete, MINUTE + 1_000_000, 0, 0, 0, "a", 3)]).unwrap();
             if comes_back {
-                let _ = view.changes(&[change(Op::Insert, MINUTE + 2_000_000, 1, 2, 0, "a", 9)]).unwrap();
-                let _ = view.changes(&[
+                let _ = view.changes(vec![change(Op::Insert, MINUTE + 2_000_000, 1, 2, 0, "a", 9)]).unwrap();
+                let _ = view.changes(vec![
                     change(Op::UpdateBefore, MINUTE + 3_000_000, 1, 2, 0, "a", 9),
                     change(Op::UpdateAfter, MINUTE + 3_000_000, 2, 3, 0, "a", 10),
                 ]);
@@ -414,7 +416,7 @@ mod tests {
     fn all_late_windows_are_minor_backfills() {
         let (captured, options, sink) = stdout(SinkMode::Backfills, SinkFormat::Csv);
         let mut view = ViewOutput::new(&plan(Some(MINUTE)), [&sink], &options).unwrap();
-        let _ = view.changes(&[change(Op::Insert, MINUTE + 5_000_000, 0, 1, 0, "a", 1)]).unwrap();
+        let _ = view.changes(vec![change(Op::Insert, MINUTE + 5_000_000, 0, 1, 0, "a", 1)]).unwrap();
         let _ = view.finish(true).unwrap();
         assert_eq!(
             captured.text().lines().nth(1).unwrap(),
@@ -426,9 +428,9 @@ mod tests {
     fn tables_stand_by_window_end_then_group() {
         let (captured, options, sink) = stdout(SinkMode::Metrics, SinkFormat::Csv);
         let mut view = ViewOutput::new(&plan(Some(10 * MINUTE)), [&sink], &options).unwrap();
-        let _ = view.changes(&[change(Op::Insert, MINUTE, 0, 0, 0, "b", 1)]).unwrap();
-        let _ = view.changes(&[change(Op::Insert, 2 * MINUTE, 0, 0, 1, "a", 1)]).unwrap();
-        let _ = view.changes(&[change(Op::Insert, 2 * MINUTE + 5, 0, 1, 0, "a", 1)]).unwrap();
+        let _ = view.changes(vec![change(Op::Insert, MINUTE, 0, 0, 0, "b", 1)]).unwrap();
+        let _ = view.changes(vec![change(Op::Insert, 2 * MINUTE, 0, 0, 1, "a", 1)]).unwrap();
+        let _ = view.changes(vec![change(Op::Insert, 2 * MINUTE + 5, 0, 1, 0, "a", 1)]).unwrap();
         // Interrupted: what was published is written.
         let _ = view.finish(false).unwrap();
         let text = captured.text();
@@ -465,7 +467,7 @@ mod tests {
             group: [Value::BigInt(0), Value::BigInt(x)].into(),
             values: [Value::BigInt(x)].into(),
         };
-        let _ = view.changes(&[row(BEFORE_ALL, 1), row(-1_000_000, 2)]).unwrap();
+        let _ = view.changes(vec![row(BEFORE_ALL, 1), row(-1_000_000, 2)]).unwrap();
         let (_, counts) = view.finish(true).unwrap();
         assert_eq!(
             captured.text(),
@@ -490,7 +492,7 @@ mod tests {
             sink(SinkMode::Metrics, SinkTarget::File(path.to_str().unwrap().into(), SinkFormat::Ndjson)),
         ];
         let mut view = ViewOutput::new(&plan(None), &sinks, &options).unwrap();
-        assert_eq!(view.changes(&[change(Op::Insert, MINUTE, 0, 0, 0, "a", 1)]).unwrap(), Flow::Closed);
+        assert_eq!(view.changes(vec![change(Op::Insert, MINUTE, 0, 0, 0, "a", 1)]).unwrap(), Flow::Closed);
         let (flow, _) = view.finish(false).unwrap();
         assert_eq!(flow, Flow::Closed);
         assert_eq!(std::fs::read_to_string(path).unwrap().lines().count(), 1);

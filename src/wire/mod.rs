@@ -41,6 +41,11 @@ pub trait Wire: Sized {
     /// Bytes that [`Self::put`] writes: exact, a multiple of 8.
     fn size(&self) -> usize;
 
+    /// Roughly how much of a message the item takes, in bytes; cheap. How much is sent at a time goes by it.
+    fn weight(&self) -> usize {
+        size_of::<Self>()
+    }
+
     /// Appends the item.
     fn put(&self, out: &mut Writer);
 

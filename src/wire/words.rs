@@ -342,6 +342,9 @@ impl<T: Wire> Wire for Vec<T> {
     fn size(&self) -> usize {
         WORD + T::size_all(self)
     }
+    fn weight(&self) -> usize {
+        size_of::<Self>() + self.len() * size_of::<T>()
+    }
     fn put(&self, out: &mut Writer) {
         out.count(self.len());
         T::put_all(self, out);
