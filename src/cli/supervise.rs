@@ -55,13 +55,30 @@ pub(super) fn run(processes: usize, stop: &Arc<AtomicBool>) -> Result<u8> {
     Ok(outcome(members))
 }
 
+/// Listens on a free port of this machine. From below the range that systems take ports for outgoing connections from, one
+/// of which could have it before the process listens there; from anywhere if none is found.
+fn free_port() -> std::io::Result<TcpListener> {
+    const FIRST: u16 = 20_000;
+    const PORTS: u16 = 12_000;
+    for _ in 0..64 {
+        let mut random = [0; 2];
+        if getrandom::fill(&mut random).is_err() {
+            break;
+        }
+        if let Ok(listener) = TcpListener::bind(("127.0.0.1", FIRST + u16::from_le_bytes(random) % PORTS)) {
+            return Ok(listener);
+        }
+    }
+    TcpListener::bind("127.0.0.1:0")
+}
+
 /// A host file with free ports of this machine.
 fn host_file(processes: usize) -> Result<tempfile::NamedTempFile> {
     let failed = |what: &str, e: std::io::Error| Error::cluster(format!("cannot {what}")).with_source(e);
     let mut file = tempfile::NamedTempFile::new().map_err(|e| failed("write a host file", e))?;
     // All are held until the last is found, so that they differ.
     let listeners: Vec<TcpListener> = (0..processes)
-        .map(|_| TcpListener::bind("127.0.0.1:0"))
+        .map(|_| free_port())
         .collect::<std::io::Result<_>>()
         .map_err(|e| failed("find a free port on 127.0.0.1", e))?;
     for listener in &listeners {

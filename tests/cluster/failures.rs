@@ -75,7 +75,7 @@ fn a_frozen_process_is_lost() {
     let mut running = cluster.start_all();
     running[0].feed(&first_window());
     running[0].says(FIRST_ROW);
-    running[1].signal(Signal::STOP);
+    running[1].freeze();
     let silent = format!("lost {}: silent for 0.5 s, at watermark 1970-01-01T00:00:31Z", cluster.name(1));
     let frozen = running.pop().expect("two");
     running.pop().expect("two").end().fails(CLUSTER, &[&silent]);
@@ -242,7 +242,7 @@ fn a_second_ctrl_c_ends_at_once() {
     let (folder, _) = live();
     let cluster = Cluster::new(&folder, 2);
     let mut running = under_way(&cluster);
-    running[1].signal(Signal::STOP);
+    running[1].freeze();
     running[0].signal(Signal::INT);
     thread::sleep(Duration::from_millis(300));
     assert!(!running[0].has_ended(), "it waits for the other");

@@ -307,6 +307,18 @@ impl Running {
         let _ = kill_process(Pid::from_child(&self.child), signal);
     }
 
+    /// Stops it, and waits until none of its threads runs: one that takes the signal late goes on until then.
+    #[track_caller]
+    pub fn freeze(&self) {
+        self.signal(Signal::STOP);
+        let tasks = format!("/proc/{}/task", self.id());
+        wait_for("a stop", || {
+            let threads = std::fs::read_dir(&tasks).into_iter().flatten().flatten();
+            let mut states = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok());
+            states.all(|stat| stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" T"))).then_some(())
+        });
+    }
+
     pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().expect("a status").is_some()
     }
@@ -326,7 +338,13 @@ impl Running {
     #[track_caller]
     fn hears(&self, pipe: Option<&Gathering>, part: &str) -> String {
         let text = pipe.expect("a pipe");
-        wait_for(&format!("{}: {part:?}", self.name), || Some(text.so_far()).filter(|text| text.contains(part)))
+        wait_for(&format!("{}: {part:?}", self.name), || {
+            let ended = text.thread.is_finished();
+            let found = Some(text.so_far()).filter(|text| text.contains(part));
+            let stderr = self.stderr.as_ref().map(Gathering::so_far).unwrap_or_default();
+            assert!(found.is_some() || !ended, "{} ends without {part:?}\n{stderr}", self.name);
+            found
+        })
     }
 
     /// Its end.

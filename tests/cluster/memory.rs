@@ -84,7 +84,7 @@ fn a_stopped_receiver_holds_up_the_reader() {
         });
         wait_for("the beginning", || (fed.load(Ordering::SeqCst) > 1 << 20).then_some(()));
         if stopped {
-            running[1].signal(Signal::STOP);
+            running[1].freeze();
             let mut before = 0;
             let stuck = wait_for("the reader waits", || {
                 thread::sleep(Duration::from_millis(700));
@@ -119,7 +119,7 @@ fn a_stopped_writer_holds_up_the_reader() {
         if stopped {
             let idle = wait_for("process 1", || Some(peak_bytes(running[1].id())).filter(|bytes| *bytes > 0));
             wait_for("process 1 reads", || (peak_bytes(running[1].id()) > idle + (3 << 20)).then_some(()));
-            running[0].signal(Signal::STOP);
+            running[0].freeze();
             thread::sleep(Duration::from_secs(2));
             running[0].signal(Signal::CONT);
         }
