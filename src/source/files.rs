@@ -110,6 +110,29 @@ fn directory_in_words() -> String {
     std::env::current_dir().map_or_else(|_| "the current directory".to_owned(), |path| path.display().to_string())
 }
 
+/// A pattern is matched against texts, and would pass over a file whose name is none without a word.
+fn refuse_unreadable_names(pattern: &str) -> Result<()> {
+    let directory = match pattern.rsplit_once('/') {
+        Some((directory, _)) if directory.contains(['*', '?', '[']) => return Ok(()),
+        Some(("", _)) => Path::new("/"),
+        Some((directory, _)) => Path::new(directory),
+        None => Path::new("."),
+    };
+    // One that cannot be listed is the pattern's to complain of.
+    let Ok(entries) = std::fs::read_dir(directory) else { return Ok(()) };
+    match entries.flatten().map(|entry| entry.file_name()).find(|name| name.to_str().is_none()) {
+        Some(name) => {
+            let place = directory.join(name).to_string_lossy().into_owned();
+            Err(Error::input(
+                "the name of a file beside those of the pattern is not UTF-8: whether it is meant is unknown",
+            )
+            .at(place)
+            .with_hint("rename it, or move it elsewhere"))
+        }
+        None => Ok(()),
+    }
+}
+
 /// The files that a path or pattern names, in bytewise order.
 ///
 /// # Errors
@@ -123,6 +146,7 @@ fn discover(path: &str) -> Result<Vec<InputFile>> {
         Error::usage(format!("\"{path}\" is no pattern of paths: {} at character {}", error.msg, error.pos + 1))
             .with_hint("* stands for any text, ? for one character, ** for directories, [ab] for a or b, [[] for [")
     })?;
+    refuse_unreadable_names(path)?;
     let mut files = Vec::new();
     let mut directories = 0;
     for found in paths {

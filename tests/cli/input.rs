@@ -497,3 +497,17 @@ fn files_of_a_pattern_stand_in_bytewise_order() {
     let one = table_over("path = 'a[1].ndjson'", "") + COUNTS;
     assert_eq!(folder.sql(&one, &[]).ok().rows()[0]["k"], "a[1].ndjson");
 }
+
+/// A pattern is matched against texts: a file that cannot be matched must not be passed over in silence.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_name_that_is_no_text_is_an_error() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = Folder::with("in-1.ndjson", b"{\"k\":\"a\",\"v\":1,\"at\":1}\n");
+    let odd = folder.path("").join(std::ffi::OsStr::from_bytes(b"in-\xff.ndjson"));
+    std::fs::write(odd, b"{\"k\":\"a\",\"v\":1,\"at\":1}\n").unwrap();
+    let ran = folder.sql(&(table_over("path = 'in-*.ndjson'", "") + COUNTS), &[]);
+    assert_eq!(ran.status, 1, "{ran:?}");
+    assert!(ran.stderr.contains("is not UTF-8") && ran.stderr.contains("hint: rename it"), "{ran:?}");
+    folder.sql(&(table_over("path = 'in-1.ndjson'", "") + COUNTS), &[]).ok();
+}
