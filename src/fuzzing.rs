@@ -5,7 +5,6 @@ use crate::aggregate::table::Table;
 pub use crate::cluster::fuzzing::handshake;
 use crate::dataflow::operators::Published;
 use crate::dataflow::side::Side;
-use crate::engine::ResultRow;
 use crate::engine::ingest::Contributions;
 use crate::wire::{Reader, Wire, decode, encode};
 use std::sync::Arc;
@@ -18,7 +17,6 @@ use std::sync::Arc;
 pub fn row_codec(bytes: &[u8]) {
     same_again::<Published>(bytes);
     same_again::<Side>(bytes);
-    same_again::<ResultRow>(bytes);
     let mut from = Reader::new(bytes);
     let Ok(mut contributions) = Contributions::get(&mut from) else { return };
     let again = encode(&contributions);

@@ -47,6 +47,7 @@ pub mod expr;
 pub mod fuzzing;
 pub mod lateness;
 pub mod oracle;
+pub mod per_row;
 pub mod plan;
 pub mod record;
 pub mod sink;

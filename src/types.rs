@@ -126,6 +126,24 @@ impl Value {
         }
     }
 
+    /// The type of a value that is not NULL; a decimal's precision is the largest.
+    pub fn dtype(&self) -> Option<DataType> {
+        Some(match self {
+            Value::Null => return None,
+            Value::Boolean(_) => DataType::Boolean,
+            Value::BigInt(_) => DataType::BigInt,
+            Value::Double(_) => DataType::Double,
+            Value::Decimal(_, scale) => DataType::Decimal { precision: 38, scale: *scale },
+            Value::Text(_) => DataType::Text,
+            Value::Timestamp(_) => DataType::Timestamp,
+            Value::Date(_) => DataType::Date,
+            Value::Interval(_) => DataType::Interval,
+            Value::List(items) => {
+                DataType::List(Box::new(items.iter().find_map(Value::dtype).unwrap_or(DataType::BigInt)))
+            }
+        })
+    }
+
     fn rank(&self) -> u8 {
         match self {
             Value::Boolean(_) => 0,
@@ -186,6 +204,12 @@ impl Value {
             Value::Double(_) | Value::Decimal(..) | Value::List(_) => 0,
         }
     }
+}
+
+/// The order of two rows of columns of the same types.
+pub fn compare_rows(columns: &[Column], row: usize, others: &[Column], other_row: usize) -> Ordering {
+    let orders = columns.iter().zip(others).map(|(a, b)| a.compare(row, b, other_row));
+    orders.into_iter().find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
 }
 
 /// Compares two decimals of any scales without overflow.
@@ -461,6 +485,54 @@ impl Column {
         }
     }
 
+    /// [`Self::rough`] of every row.
+    pub fn roughs(&self) -> Vec<u64> {
+        match &self.data {
+            ColumnData::I64(v) if self.nulls.is_none() => v.iter().map(|x| (*x as u64) ^ (1 << 63)).collect(),
+            _ => (0..self.len()).map(|row| self.rough(row)).collect(),
+        }
+    }
+
+    /// Whether values that differ have different [`Self::roughs`].
+    pub fn is_told_by_rough(&self) -> bool {
+        matches!(self.data, ColumnData::I64(_) | ColumnData::Boolean(_)) && self.nulls.is_none()
+    }
+
+    /// The order of a value and one of another column of the same type; that of [`Value`].
+    #[expect(clippy::indexing_slicing, reason = "rows are the caller's own")]
+    pub fn compare(&self, row: usize, other: &Column, other_row: usize) -> Ordering {
+        match (self.is_null(row), other.is_null(other_row)) {
+            (false, false) => {}
+            (a, b) => return a.cmp(&b),
+        }
+        match (&self.data, &other.data) {
+            (ColumnData::I64(a), ColumnData::I64(b)) => a[row].cmp(&b[other_row]),
+            (ColumnData::Text(a), ColumnData::Text(b)) => a.bytes(row).cmp(b.bytes(other_row)),
+            _ => self.value(row).cmp(&other.value(other_row)),
+        }
+    }
+
+    /// Appends the values of another column of the same type.
+    pub fn append(&mut self, other: &Column) {
+        let (len, more) = (self.len(), other.len());
+        if self.nulls.is_some() || other.nulls.is_some() {
+            let nulls = self.nulls.get_or_insert_with(|| vec![false; len]);
+            match &other.nulls {
+                Some(others) => nulls.extend_from_slice(others),
+                None => nulls.resize(len + more, false),
+            }
+        }
+        match (&mut self.data, &other.data) {
+            (ColumnData::Boolean(a), ColumnData::Boolean(b)) => a.extend_from_slice(b),
+            (ColumnData::I64(a), ColumnData::I64(b)) => a.extend_from_slice(b),
+            (ColumnData::F64(a), ColumnData::F64(b)) => a.extend_from_slice(b),
+            (ColumnData::I128(a), ColumnData::I128(b)) => a.extend_from_slice(b),
+            (ColumnData::Text(a), ColumnData::Text(b)) => (0..more).for_each(|row| a.push(b.get(row))),
+            (ColumnData::List(a), ColumnData::List(b)) => a.extend_from_slice(b),
+            _ => debug_assert!(false, "columns of different types"),
+        }
+    }
+
     /// The column of the rows named, in that order.
     #[expect(clippy::indexing_slicing, reason = "rows are the caller's own")]
     pub fn take(&self, rows: &[u32]) -> Column {
@@ -483,6 +555,12 @@ impl Column {
     /// A column of `rows` equal values.
     pub fn constant(dtype: DataType, value: &Value, rows: usize) -> Column {
         let mut out = Column::new(dtype);
+        if let (ColumnData::I64(v), Value::BigInt(x) | Value::Timestamp(x) | Value::Date(x) | Value::Interval(x)) =
+            (&mut out.data, value)
+        {
+            v.resize(rows, *x);
+            return out;
+        }
         for _ in 0..rows {
             out.push(value);
         }

@@ -4,10 +4,10 @@ use hashbrown::HashMap;
 use slackwater::engine::ingest::TooLate;
 use slackwater::engine::output::{Ending, Flow, Reject, RunOutput};
 use slackwater::plan::Program;
-use slackwater::sink::Change;
+use slackwater::sink::block::ChangeRun;
 use slackwater::source::{DecodedBlock, LaneInfo, LaneReader, Next, Source};
 use slackwater::sql::{BareSelectDefaults, plan};
-use slackwater::types::{Column, ColumnData, DataType, Value};
+use slackwater::types::{Column, ColumnData, DataType};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -134,14 +134,23 @@ pub struct Answer {
 pub struct Summing(pub Arc<Mutex<Answer>>);
 
 impl RunOutput for Summing {
-    fn changes(&mut self, _view: usize, step: Vec<Change>) -> slackwater::Result<Flow> {
+    fn publish(&mut self, _view: usize, changes: ChangeRun) -> slackwater::Result<Flow> {
         let mut answer = self.0.lock().unwrap();
-        for change in step.iter().filter(|c| !c.op.is_retraction()) {
-            if change.closing {
+        for (block, row) in changes.rows() {
+            let head = block.head(row);
+            if head.op.is_retraction() {
+                continue;
+            }
+            if head.closing {
                 answer.rows += 1;
-                if let [.., Value::BigInt(orders), Value::BigInt(revenue)] = &*change.values {
-                    answer.orders += orders;
-                    answer.revenue += revenue;
+                if let [
+                    ..,
+                    Column { data: ColumnData::I64(orders), .. },
+                    Column { data: ColumnData::I64(revenue), .. },
+                ] = block.values.as_slice()
+                {
+                    answer.orders += orders[row];
+                    answer.revenue += revenue[row];
                 }
             } else {
                 answer.corrections += 1;

@@ -149,6 +149,11 @@ pub(super) fn encode_cell(column: &Column, row: usize, out: &mut Vec<u8>) {
     }
 }
 
+/// Appends the encodings of one row's cells: equal groups of the same types have equal bytes, others do not.
+pub(crate) fn encode_group(columns: &[Column], row: usize, out: &mut Vec<u8>) {
+    columns.iter().for_each(|column| encode_cell(column, row, out));
+}
+
 /// Takes one value off the front; `None` if the bytes are no encoding.
 pub(super) fn decode(bytes: &mut &[u8]) -> Option<Value> {
     let (tag, rest) = bytes.split_first()?;

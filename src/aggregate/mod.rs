@@ -19,6 +19,7 @@ mod state;
 pub mod table;
 mod wire;
 
+pub(crate) use codec::encode_group;
 pub use codec::route;
 pub(crate) use wire::{get_tables, put_tables, size_tables};
 

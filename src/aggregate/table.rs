@@ -39,7 +39,7 @@ pub struct Rows {
 }
 
 /// Results of groups, as columns of equal length.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Lowered {
     /// Group columns.
     pub keys: Vec<Column>,
@@ -47,6 +47,45 @@ pub struct Lowered {
     pub values: Vec<Column>,
     /// Groups whose aggregate cannot be published (a sum that does not fit): row, aggregate index, message. Ascending by row.
     pub errors: Vec<(u32, usize, String)>,
+}
+
+impl Lowered {
+    /// Number of groups.
+    pub fn len(&self) -> usize {
+        self.values.first().or(self.keys.first()).map_or(0, Column::len)
+    }
+
+    /// Whether there is no group.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The results of the groups named, in that order.
+    #[must_use]
+    pub fn take(&self, groups: &[u32]) -> Lowered {
+        let take = |columns: &[Column]| columns.iter().map(|column| column.take(groups)).collect();
+        let mut errors = Vec::new();
+        if !self.errors.is_empty() {
+            for (new, group) in (0u32..).zip(groups) {
+                let first = self.errors.partition_point(|(of, _, _)| of < group);
+                let own = self.errors.iter().skip(first).take_while(|(of, _, _)| of == group);
+                errors.extend(own.map(|(_, aggregate, message)| (new, *aggregate, message.clone())));
+            }
+        }
+        Lowered { keys: take(&self.keys), values: take(&self.values), errors }
+    }
+
+    /// Appends the results of other groups of a table of the same layout.
+    pub fn append(&mut self, other: Lowered) {
+        if self.keys.is_empty() && self.values.is_empty() {
+            *self = other;
+            return;
+        }
+        let len = self.len() as u32;
+        self.keys.iter_mut().zip(&other.keys).for_each(|(a, b)| a.append(b));
+        self.values.iter_mut().zip(&other.values).for_each(|(a, b)| a.append(b));
+        self.errors.extend(other.errors.into_iter().map(|(group, i, message)| (group + len, i, message)));
+    }
 }
 
 /// Groups and their states.
@@ -138,6 +177,14 @@ impl Table {
         };
         self.merge_groups(other, &from);
     }
+
+    /// The group here of each key of `keys`, in its order; [`Table::NOWHERE`] where there is none.
+    pub fn places(&self, keys: &Table) -> Vec<u32> {
+        self.keys.find(&keys.keys)
+    }
+
+    /// What [`Self::places`] says of a key that is not here.
+    pub const NOWHERE: u32 = NONE;
 
     fn merge_groups(&mut self, other: &Table, from: &[u32]) {
         let to = self.keys.merge(&other.keys, from);

@@ -4,6 +4,8 @@ use crate::engine::ingest::{TooLate, ViewIngest};
 use crate::engine::output::{Ending, Flow, Reject, RunOutput};
 use crate::error::{Error, Result};
 use crate::plan::{OnError, Program, SinkPlan, SinkTarget};
+use crate::sink::Op;
+use crate::sink::block::ChangeRun;
 use crate::sink::late::{LateEncoder, LateRow};
 use crate::sink::rejects::{FirstRejects, RejectEncoder, RejectRow};
 use crate::sink::rows::OutputOptions;
@@ -11,7 +13,6 @@ use crate::sink::spool::Spool;
 use crate::sink::summary::{Lags, Physical, RunSummary, SourceSummary, ViewSummary, grouped};
 use crate::sink::target::{PROCESS, of_process};
 use crate::sink::view::ViewOutput;
-use crate::sink::{Change, Op};
 use crate::source::Source;
 use crate::types::DataType;
 use std::collections::BTreeMap;
@@ -65,21 +66,37 @@ struct Correctable {
 }
 
 impl Correctable {
-    fn step(&mut self, changes: &[Change]) {
-        let Some(at) = changes.first().map(|c| c.watermark_us) else { return };
-        while let Some(entry) = self.by_end.first_entry().filter(|e| e.key().saturating_add(self.horizon_us) < at) {
-            self.now -= entry.remove();
-        }
-        for change in changes {
-            let Some((_, end)) = change.window_us else { continue };
-            let pairs = self.by_end.entry(end).or_default();
-            match change.op {
-                Op::Insert => (*pairs, self.now) = (*pairs + 1, self.now + 1),
-                Op::Delete => (*pairs, self.now) = (pairs.saturating_sub(1), self.now.saturating_sub(1)),
+    fn take(&mut self, changes: &ChangeRun) {
+        let mut step = None;
+        for (block, row) in changes.rows() {
+            let head = block.head(row);
+            let at = Some(block.at.get(row));
+            if step != at {
+                self.max = self.max.max(self.now);
+                self.forget(head.watermark_us);
+                step = at;
+            }
+            let Some((_, end)) = head.window_us else { continue };
+            match head.op {
+                Op::Insert => {
+                    *self.by_end.entry(end).or_default() += 1;
+                    self.now += 1;
+                }
+                Op::Delete => {
+                    let pairs = self.by_end.entry(end).or_default();
+                    (*pairs, self.now) = (pairs.saturating_sub(1), self.now.saturating_sub(1));
+                }
                 Op::UpdateBefore | Op::UpdateAfter => {}
             }
         }
         self.max = self.max.max(self.now);
+    }
+
+    fn forget(&mut self, watermark_us: i64) {
+        let beyond = |end: i64| end.saturating_add(self.horizon_us) < watermark_us;
+        while let Some(entry) = self.by_end.first_entry().filter(|entry| beyond(*entry.key())) {
+            self.now -= entry.remove();
+        }
     }
 }
 
@@ -199,11 +216,11 @@ impl TableOutput {
 }
 
 impl RunOutput for Outputs {
-    fn changes(&mut self, view: usize, step: Vec<Change>) -> Result<Flow> {
+    fn publish(&mut self, view: usize, changes: ChangeRun) -> Result<Flow> {
         let Some(view) = self.views.get_mut(view) else { return Ok(Flow::Open) };
         let Some(output) = &mut view.output else { return Ok(Flow::Open) };
-        view.correctable.step(&step);
-        let flow = output.changes(step)?;
+        view.correctable.take(&changes);
+        let flow = output.publish(&changes)?;
         Ok(self.go_on(flow))
     }
 

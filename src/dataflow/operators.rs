@@ -7,15 +7,13 @@
 use super::Shared;
 use super::parcel::Parcel;
 use super::view::How;
-use crate::engine::ResultRow;
-use crate::sink::{Change, Op, sort_step};
+use crate::engine::changelog::{self, Revisions};
+use crate::engine::update::UpdateBlock;
+use crate::sink::block::ChangeBlock;
 use crate::time::Instant;
-use crate::types::Value;
-use crate::watermark::BEFORE_ALL;
 use crate::window::core::{SliceTable, WindowCore};
 use crate::wire::Wire;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -100,9 +98,13 @@ where
     })
 }
 
+/// The container of a collection of results.
+pub(super) type Updates = Vec<UpdateBlock>;
+
 /// Windows of one query: absorbs messages as they come, publishes when the frontier passes.
 ///
-/// `absorb` adds a container of messages (sent at the instant given) to the core; `publish` advances the core and gives its updates.
+/// `absorb` adds a container of messages (sent at the instant given) to the core; `publish` advances the core and gives its updates
+/// (one by one, or in blocks).
 pub fn windows<'scope, C, T, R, P, A, F>(
     stream: Stream<'scope, Instant, C>,
     pact: P,
@@ -110,14 +112,14 @@ pub fn windows<'scope, C, T, R, P, A, F>(
     cutoff: Cutoff,
     mut absorb: A,
     mut publish: F,
-) -> Stream<'scope, Instant, Vec<(R, Instant, isize)>>
+) -> Stream<'scope, Instant, Vec<R>>
 where
     C: Container + 'static,
     T: SliceTable + 'static,
     R: Clone + 'static,
     P: ParallelizationContract<Instant, C>,
     A: FnMut(&mut WindowCore<T>, &mut C, Instant) + 'static,
-    F: FnMut(&mut WindowCore<T>, Instant, &mut dyn FnMut((R, Instant, isize))) + 'static,
+    F: FnMut(&mut WindowCore<T>, Instant, &mut dyn FnMut(R)) + 'static,
 {
     stream.unary_frontier::<CapacityContainerBuilder<Vec<_>>, _, _, _>(pact, "Windows", move |_capability, _info| {
         let mut owed = Owed(None);
@@ -139,103 +141,20 @@ where
     })
 }
 
-/// A change on its way to the writer, or why the run cannot go on.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+/// Changes on their way to the writer.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Published {
-    /// The instant it belongs to.
-    pub at: Instant,
-    /// Process that waits for it to be absorbed.
+    /// Process that waits for them to be absorbed.
     pub from: u64,
-    /// The change.
-    pub change: Change,
-    /// Set if its row cannot be published.
-    pub error: Option<Box<str>>,
-}
-
-type Key = (Option<(i64, i64)>, Box<[Value]>);
-
-/// Revisions of the windows and keys that were corrected; only those, until they can change no more.
-#[derive(Debug, Default)]
-struct Revisions {
-    by_end: BTreeMap<i64, HashMap<Key, u64>>,
-}
-
-impl Revisions {
-    fn get(&self, key: &Key) -> Option<u64> {
-        self.by_end.get(&end_of(key))?.get(key).copied()
-    }
-    fn set(&mut self, key: &Key, revision: u64) {
-        self.by_end.entry(end_of(key)).or_default().insert(key.clone(), revision);
-    }
-    fn forget(&mut self, before_end_us: i64) {
-        self.by_end = self.by_end.split_off(&before_end_us);
-    }
-}
-
-fn end_of(key: &Key) -> i64 {
-    key.0.map_or(i64::MAX, |(_, end)| end)
-}
-
-/// The changes of one instant, from the updates of the collection of results.
-fn changes_of(
-    instant: Instant,
-    updates: Vec<(ResultRow, isize)>,
-    revisions: &mut Revisions,
-    (timed, from): (bool, u64),
-    out: &mut Vec<Published>,
-) {
-    let (watermark_us, closing) = if timed { instant.time() } else { (BEFORE_ALL, false) };
-    let change = |op, revision, row: ResultRow| {
-        let (values, error) = match row.values {
-            Ok(values) => (values, None),
-            Err(error) => (Box::default(), Some(error)),
-        };
-        let (window_us, group, late_count) = (row.window_us, row.group, row.late_count);
-        Published {
-            at: instant,
-            from,
-            change: Change { op, watermark_us, closing, revision, late_count, window_us, group, values },
-            error,
-        }
-    };
-    if closing || updates.iter().all(|(row, diff)| row.window_us.is_none() && *diff == 1) {
-        out.extend(updates.into_iter().filter(|(_, diff)| *diff > 0).map(|(row, _)| change(Op::Insert, 0, row)));
-        return;
-    }
-    let mut by_key: BTreeMap<Key, (Option<ResultRow>, Option<ResultRow>)> = BTreeMap::new();
-    for (row, diff) in updates {
-        let entry = by_key.entry((row.window_us, row.group.clone())).or_default();
-        if diff < 0 { entry.0 = Some(row) } else { entry.1 = Some(row) }
-    }
-    for (key, (before, after)) in by_key {
-        let known = revisions.get(&key);
-        match (before, after) {
-            (Some(before), Some(after)) => {
-                if before != after {
-                    let revision = known.unwrap_or(0);
-                    revisions.set(&key, revision + 1);
-                    out.push(change(Op::UpdateBefore, revision, before));
-                    out.push(change(Op::UpdateAfter, revision + 1, after));
-                }
-            }
-            (Some(before), None) => {
-                let revision = known.unwrap_or(0);
-                revisions.set(&key, revision);
-                out.push(change(Op::Delete, revision, before));
-            }
-            (None, Some(after)) => {
-                let revision = known.map_or(0, |r| r + 1);
-                revisions.set(&key, revision);
-                out.push(change(Op::Insert, revision, after));
-            }
-            (None, None) => {}
-        }
-    }
+    /// The changes.
+    pub changes: ChangeBlock,
 }
 
 /// The changelog of a collection of results: what each instant's updates mean for each window and key.
+///
+/// A worker's updates come in whole instants and in order, so that nothing has to wait here.
 pub(super) fn changelog<'scope>(
-    stream: Stream<'scope, Instant, Vec<(ResultRow, Instant, isize)>>,
+    stream: Stream<'scope, Instant, Updates>,
     horizon_us: Option<i64>,
     cutoff: Cutoff,
     how: How,
@@ -246,41 +165,19 @@ pub(super) fn changelog<'scope>(
         Pipeline,
         "Changelog",
         move |_capability, _info| {
-            let mut owed = Owed(None);
-            let mut waiting: BTreeMap<Instant, Vec<(ResultRow, isize)>> = BTreeMap::new();
             let mut revisions = Revisions::default();
             move |(input, frontier), output| {
                 input.for_each(|capability, data| {
-                    owed.take(&capability);
-                    // Updates of one instant come in runs.
-                    let mut run: Option<(Instant, Vec<(ResultRow, isize)>)> = None;
-                    for (row, at, diff) in data.drain(..) {
-                        match &mut run {
-                            Some((instant, list)) if *instant == at => list.push((row, diff)),
-                            _ => {
-                                let mut list = waiting.remove(&at).unwrap_or_default();
-                                list.push((row, diff));
-                                waiting.extend(run.replace((at, list)));
-                            }
-                        }
+                    let mut session = output.session(&capability);
+                    for updates in data.drain(..) {
+                        let changes = changelog::changes(updates, &mut revisions, how.timed);
+                        let copies = u64::from(how.partitioned) + 1;
+                        shared.rows_under_way.fetch_add(changes.len as u64 * copies, Ordering::Relaxed);
+                        session.give(Published { from: shared.process as u64, changes });
                     }
-                    waiting.extend(run);
                 });
                 let upto = cutoff.upto(frontier);
-                if let Some(capability) = owed.0.as_ref().filter(|c| *c.time() < upto) {
-                    let mut session = output.session(capability);
-                    let mut changes = Vec::new();
-                    while let Some(entry) = waiting.first_entry().filter(|e| *e.key() < upto) {
-                        let (at, updates) = entry.remove_entry();
-                        changes_of(at, updates, &mut revisions, (how.timed, shared.process as u64), &mut changes);
-                        shared
-                            .rows_under_way
-                            .fetch_add(changes.len() as u64 * (u64::from(how.partitioned) + 1), Ordering::Relaxed);
-                        changes.drain(..).for_each(|change| session.give(change));
-                    }
-                }
                 revisions.forget((upto.0.div_euclid(2)).saturating_sub(horizon_us.unwrap_or(0)).saturating_sub(1));
-                owed.settle(waiting.keys().next().copied(), frontier.is_empty());
             }
         },
     )
@@ -289,9 +186,9 @@ pub(super) fn changelog<'scope>(
 /// Changes that are complete, in order, as the writer takes them.
 #[derive(Debug, Default)]
 pub struct Gathered {
-    /// One entry a watermark step: its instant and its changes, sorted.
-    pub steps: Vec<(Instant, Vec<Published>)>,
-    /// Everything before this instant is in `steps` or was before.
+    /// Blocks of changes that are complete, all before `upto` and after those that were taken before.
+    pub blocks: Vec<ChangeBlock>,
+    /// Everything before this instant is in `blocks` or was before.
     pub upto: Option<Instant>,
     /// Whether nothing more will come.
     pub ended: bool,
@@ -313,33 +210,25 @@ pub(super) fn gather<'scope>(
         to_writer,
         "Gather",
         move |_capability, _info| {
-            let mut waiting: BTreeMap<Instant, Vec<Published>> = BTreeMap::new();
+            let mut waiting: Vec<ChangeBlock> = Vec::new();
             move |(input, frontier), _output| {
                 input.for_each(|_capability, data| {
                     absorbed.check(data);
-                    // Changes of one instant come in runs.
-                    let mut run: Option<(Instant, Vec<Published>)> = None;
-                    for published in data.drain() {
-                        absorbed.absorbed(published.from, 0, 1);
-                        match &mut run {
-                            Some((at, list)) if *at == published.at => list.push(published),
-                            _ => {
-                                let mut list = waiting.remove(&published.at).unwrap_or_default();
-                                let at = published.at;
-                                list.push(published);
-                                waiting.extend(run.replace((at, list)));
-                            }
-                        }
+                    for Published { from, changes } in data.drain() {
+                        absorbed.absorbed(from, 0, changes.len as u64);
+                        waiting.push(changes);
                     }
-                    waiting.extend(run);
                 });
                 let upto = cutoff.upto(frontier);
                 let mut gathered = shared.borrow_mut();
-                while let Some(entry) = waiting.first_entry().filter(|e| *e.key() < upto) {
-                    let (at, mut step) = entry.remove_entry();
-                    sort_step(&mut step, |published| &published.change);
-                    gathered.steps.push((at, step));
+                let mut later = Vec::new();
+                for mut block in waiting.drain(..) {
+                    later.extend(block.split_off(upto));
+                    if block.len > 0 {
+                        gathered.blocks.push(block);
+                    }
                 }
+                waiting = later;
                 gathered.upto = Some(upto);
                 gathered.ended = frontier.is_empty();
             }

@@ -9,7 +9,7 @@
 
 use super::operators::Published;
 use super::side::{Side, TableCounts, ViewCounts};
-use crate::sink::Change;
+use crate::sink::block::ChangeBlock;
 use crate::wire::{Reader, Wire, WireError, Writer};
 use std::cell::Cell;
 use std::io::Write;
@@ -165,24 +165,21 @@ impl<M: Wire> ContainerBytes for Parcel<M> {
     }
 }
 
+/// The process, and the changes.
 impl Wire for Published {
-    const LEAST: usize = Change::LEAST + 24;
+    const LEAST: usize = ChangeBlock::LEAST + 8;
     fn size(&self) -> usize {
-        16 + self.change.size() + self.error.size()
+        8 + self.changes.size()
+    }
+    fn weight(&self) -> usize {
+        self.changes.weight()
     }
     fn put(&self, out: &mut Writer) {
-        self.at.put(out);
         self.from.put(out);
-        self.change.put(out);
-        self.error.put(out);
+        self.changes.put(out);
     }
     fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
-        Ok(Published {
-            at: Wire::get(from)?,
-            from: Wire::get(from)?,
-            change: Wire::get(from)?,
-            error: Wire::get(from)?,
-        })
+        Ok(Published { from: Wire::get(from)?, changes: Wire::get(from)? })
     }
 }
 

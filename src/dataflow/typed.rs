@@ -55,7 +55,7 @@ use crate::lateness::{Lateness, classify};
 use crate::plan::WindowPlan;
 use crate::time::{EVENT_TIME_MAX_US, EVENT_TIME_MIN_US, Instant};
 use crate::watermark::round_down;
-use crate::window::core::{Changes, SliceTable, WindowCore};
+use crate::window::core::{Changes, Correction, SliceTable, WindowCore};
 use crate::window::{Assigner, SIZE_MAX_US};
 use differential_dataflow::{AsCollection, VecCollection};
 use std::collections::HashMap;
@@ -265,6 +265,10 @@ impl<K: Eq + Hash + Clone, A: Aggregate> SliceTable for TypedTable<K, A> {
             }
         }
     }
+    fn overlaps(&self, other: &Self) -> bool {
+        let (few, many) = if self.keys() < other.keys() { (self, other) } else { (other, self) };
+        few.groups.keys().any(|key| many.groups.contains_key(key))
+    }
 }
 
 type Row<K, V> = ((K, WindowResult<V>), Instant, isize);
@@ -281,20 +285,16 @@ impl<K: Eq + Hash + Clone, A: Aggregate> Changes<TypedTable<K, A>> for Updates<'
         }
     }
 
-    fn corrected(
-        &mut self,
-        instant: Instant,
-        (start_us, end_us): (i64, i64),
-        before: &TypedTable<K, A>,
-        after: &TypedTable<K, A>,
-        late_before: &TypedTable<K, A>,
-        late_after: &TypedTable<K, A>,
-    ) {
-        for (table, late, diff) in [(before, late_before, -1), (after, late_after, 1)] {
+    fn corrected(&mut self, c: &Correction<'_, TypedTable<K, A>>) {
+        let (start_us, end_us) = c.window_us;
+        let keys = c.late.iter().flat_map(|(at, table)| table.groups.keys().map(|key| (key, *at)));
+        let instants: HashMap<&K, Instant> = keys.collect();
+        for (table, late, diff) in [(c.before, c.late_before, -1), (c.after, c.late_after, 1)] {
             for (key, (_, state)) in &table.groups {
+                let Some(instant) = instants.get(key) else { continue };
                 let late_count = late.groups.get(key).map_or(0, |(records, _)| *records);
                 let value = table.aggregate.lower(state);
-                (self.give)(((key.clone(), WindowResult { end_us, start_us, late_count, value }), instant, diff));
+                (self.give)(((key.clone(), WindowResult { end_us, start_us, late_count, value }), *instant, diff));
             }
         }
     }

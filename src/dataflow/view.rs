@@ -2,11 +2,10 @@
 
 use super::Shared;
 use super::deal::Crew;
-use super::operators::{Cutoff, Gathered, by_worker, changelog, forward, gather, windows};
+use super::operators::{Cutoff, Gathered, Updates, by_worker, changelog, forward, gather, windows};
 use super::parcel::Parcel;
 use super::side::{Side, ViewCounts};
 use crate::aggregate::table::Table;
-use crate::engine::ResultRow;
 use crate::engine::ingest::{Contributions, Ingested, ViewIngest, table_spec};
 use crate::engine::publish::{Collector, Publisher};
 use crate::plan::{ViewKind, ViewPlan};
@@ -14,6 +13,7 @@ use crate::time::Instant;
 use crate::window::Assigner;
 use crate::window::core::WindowCore;
 use crate::wire::{Reader, Wire, WireError, Writer};
+use differential_dataflow::{AsCollection, Collection};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use timely::dataflow::operators::core::input::Handle;
 pub(super) type InputOf<M> = Handle<Instant, CapacityContainerBuilder<Parcel<M>>>;
 
 /// An input of updates that stay on their worker.
-type UpdatesInput = Handle<Instant, CapacityContainerBuilder<Vec<(ResultRow, Instant, isize)>>>;
+type UpdatesInput = Handle<Instant, CapacityContainerBuilder<Updates>>;
 
 /// Contributions on their way to the worker that keeps their keys.
 #[derive(Clone, Debug)]
@@ -112,8 +112,8 @@ impl View {
                 }
             }
             ViewInput::PassThrough(input) => {
-                for (row, at) in ingested.passed {
-                    input.send((row, at, 1));
+                if let Some(block) = ingested.passed {
+                    input.send(block);
                 }
             }
             ViewInput::Closed => debug_assert!(false, "a block after the end of its table"),
@@ -192,13 +192,17 @@ pub(super) fn build_view(
                         shared.absorbed(routed.from, 1, 0);
                     }
                 },
-                move |core, upto, give| core.advance(upto, &mut Collector::new(&publisher, give)),
+                move |core, upto, give| {
+                    let mut collector = Collector::new(&publisher, give);
+                    core.advance(upto, &mut collector);
+                    collector.finish();
+                },
             );
             (ViewInput::Windowed(input), results)
         }
     };
-    // A differential collection of results from here on: what follows may join, reduce or arrange it.
-    let results = differential_dataflow::AsCollection::as_collection(results);
+    // A differential collection of results from here on, in blocks: what follows may join, reduce or arrange its rows.
+    let results: Collection<'_, Instant, Updates> = AsCollection::as_collection(results);
     let changes = changelog(results.inner, view.horizon_us, cutoff.clone(), how, shared);
     let own = how
         .partitioned

@@ -1,6 +1,6 @@
 //! The end of the run where changes are gathered: they are given to the output as they become complete.
 
-use super::operators::{Gathered, Published};
+use super::operators::Gathered;
 use super::side::{Side, TableCounts, ViewCounts};
 use super::table::timed;
 use super::{Shared, Stopped};
@@ -8,7 +8,7 @@ use crate::engine::output::{Ending, Flow, RunOutput, TableEnding};
 use crate::error::{Error, Result};
 use crate::plan::{Program, ViewPlan};
 use crate::record::Ledger;
-use crate::sink::Change;
+use crate::sink::block::{ChangeBlock, ChangeRun};
 use crate::time::Instant;
 use crate::watermark::BEFORE_ALL;
 use std::cell::RefCell;
@@ -69,7 +69,7 @@ impl Writer {
     pub fn write(&mut self, shared: &Shared) {
         if self.broken {
             self.side.iter().for_each(|side| side.borrow_mut().clear());
-            self.gathered.iter().flatten().for_each(|g| g.borrow_mut().steps.clear());
+            self.gathered.iter().flatten().for_each(|g| g.borrow_mut().blocks.clear());
         } else if let Err(error) = self.try_write(shared) {
             self.broken = true;
             shared.fail(error);
@@ -105,21 +105,14 @@ impl Writer {
         }
         for view in 0..self.gathered.len() {
             let Some(gathered) = self.gathered.get(view).and_then(Option::as_ref) else { continue };
-            let (steps, upto) = {
+            let (blocks, upto) = {
                 let mut gathered = gathered.borrow_mut();
-                (std::mem::take(&mut gathered.steps), gathered.upto)
+                (std::mem::take(&mut gathered.blocks), gathered.upto)
             };
-            for (at, step) in steps {
-                if self.unpublished.as_ref().is_some_and(|(first, failed, _)| *failed == view || *first < at) {
-                    break;
-                }
-                match sound(step) {
-                    Err(error) => self.fail_at(at, view, error),
-                    Ok(changes) => {
-                        if self.output.changes(view, changes)? == Flow::Closed {
-                            shared.stop_for(Stopped::Closed);
-                        }
-                    }
+            if !blocks.is_empty() {
+                let changes = self.publishable(view, ChangeRun::new(blocks));
+                if !changes.is_empty() && self.output.publish(view, changes)? == Flow::Closed {
+                    shared.stop_for(Stopped::Closed);
                 }
             }
             if let Some(upto) = upto {
@@ -143,6 +136,21 @@ impl Writer {
         };
         *advanced = watermark;
         self.output.advance(view, watermark)
+    }
+
+    /// The steps before the first that cannot be published whole, and before what is known not to be.
+    fn publishable(&mut self, view: usize, mut changes: ChangeRun) -> ChangeRun {
+        let failed = changes.first_error().map(|(block, row)| (block.at.get(row), error_of(block, row)));
+        if let Some((at, error)) = failed {
+            changes.keep_while(|own| own < at);
+            if self.unpublished.as_ref().is_none_or(|(first, failed, _)| *failed != view && *first >= at) {
+                self.fail_at(at, view, error);
+            }
+        }
+        if let Some((first, failed, _)) = &self.unpublished {
+            changes.keep_while(|own| if *failed == view { own < *first } else { own <= *first });
+        }
+        changes
     }
 
     /// Notes a change that cannot be published; of several, the first by instant and view.
@@ -212,38 +220,30 @@ impl Writer {
     }
 }
 
-/// The changes of a step, or the error of the first that cannot be published.
-fn sound(step: Vec<Published>) -> Result<Vec<Change>> {
-    let mut changes = Vec::with_capacity(step.len());
-    for published in step {
-        if let Some(error) = published.error {
-            let change = published.change;
-            let mut place = String::new();
-            if let Some((start, end)) = change.window_us {
-                place.push_str("window [");
-                crate::time::format_timestamp(start, &mut place);
-                place.push_str(", ");
-                crate::time::format_timestamp(end, &mut place);
-                place.push(')');
-            }
-            if !change.group.is_empty() {
-                place.push_str(", group ");
-            }
-            for (at, value) in change.group.iter().enumerate() {
-                place.push_str(if at == 0 { "" } else { ", " });
-                crate::sink::text::write_json(value, &mut place);
-            }
-            let failed = Error::output(error.into_string()).at(place);
-            let sum = failed.message().ends_with("does not fit BIGINT");
-            return Err(if sum {
-                failed.with_hint("a sum of CAST(x AS DECIMAL(38,0)) or of DOUBLE holds more")
-            } else {
-                failed
-            });
-        }
-        changes.push(published.change);
+/// The error of a change that cannot be published.
+fn error_of(block: &ChangeBlock, row: usize) -> Error {
+    let change = block.change(row);
+    let mut place = String::new();
+    if let Some((start, end)) = change.window_us {
+        place.push_str("window [");
+        crate::time::format_timestamp(start, &mut place);
+        place.push_str(", ");
+        crate::time::format_timestamp(end, &mut place);
+        place.push(')');
     }
-    Ok(changes)
+    if !change.group.is_empty() {
+        place.push_str(", group ");
+    }
+    for (at, value) in change.group.iter().enumerate() {
+        place.push_str(if at == 0 { "" } else { ", " });
+        crate::sink::text::write_json(value, &mut place);
+    }
+    let failed = Error::output(block.error(row).unwrap_or_default()).at(place);
+    if failed.message().ends_with("does not fit BIGINT") {
+        failed.with_hint("a sum of CAST(x AS DECIMAL(38,0)) or of DOUBLE holds more")
+    } else {
+        failed
+    }
 }
 
 /// The ledger of a view with its partitions named.

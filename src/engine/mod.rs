@@ -1,8 +1,10 @@
 //! The SQL engine without its dataflow: from stamped blocks to contributions, and from tables to published rows. Pure.
 
+pub mod changelog;
 pub mod ingest;
 pub mod output;
 pub mod publish;
+pub mod update;
 mod wire;
 
 use crate::types::Value;

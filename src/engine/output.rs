@@ -3,8 +3,8 @@
 use super::ingest::TooLate;
 use crate::error::Result;
 use crate::record::{Ledger, RejectReason};
-use crate::sink::Change;
 pub use crate::sink::Flow;
+use crate::sink::block::ChangeRun;
 use serde::{Deserialize, Serialize};
 
 /// A reject of a table, or of one of its views.
@@ -64,11 +64,11 @@ pub struct TableEnding {
 
 /// Takes the results of a run.
 pub trait RunOutput {
-    /// The changes of one watermark step of a view, sorted in the documented order.
+    /// Changes of a view, in the documented order and after those of earlier calls: whole watermark steps.
     ///
     /// # Errors
     /// When they cannot be written; ends the run.
-    fn changes(&mut self, view: usize, step: Vec<Change>) -> Result<Flow>;
+    fn publish(&mut self, view: usize, changes: ChangeRun) -> Result<Flow>;
     /// No change of the view at a watermark below this can come any more.
     ///
     /// # Errors

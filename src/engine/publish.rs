@@ -1,14 +1,18 @@
 //! From tables to published rows: lower the states, evaluate `HAVING` and the select list, and say what changed.
 
+use super::update::UpdateBlock;
 use crate::aggregate::table::{Lowered, Table};
-use crate::engine::ResultRow;
 use crate::expr::Expr;
 use crate::expr::eval::evaluate_lenient;
+use crate::per_row::PerRow;
 use crate::plan::WindowedPlan;
 use crate::time::Instant;
-use crate::types::{Column, ColumnData, DataType, Value};
-use crate::window::core::{Changes, SliceTable};
+use crate::types::{Column, ColumnData, DataType, Value, compare_rows};
+use crate::window::core::{Changes, Correction, SliceTable};
 use std::collections::BTreeMap;
+
+/// Rows of one block of first results: columns of it fit the cache.
+const BLOCK_ROWS: usize = 1 << 13;
 
 impl SliceTable for Table {
     fn empty(&self) -> Self {
@@ -26,17 +30,34 @@ impl SliceTable for Table {
     fn merge_matching(&mut self, other: &Self, keys: &Self) {
         Table::merge_matching(self, other, keys);
     }
+    fn overlaps(&self, other: &Self) -> bool {
+        let (few, many) = if self.len() < other.len() { (self, other) } else { (other, self) };
+        many.places(few).iter().any(|place| *place != Table::NOWHERE)
+    }
 }
 
-/// The rows of a table in the order of their keys: rows are then made where those that follow each other will be read one after
-/// another.
-fn in_order(keys: &[Column], len: usize) -> Vec<usize> {
-    let mut order: Vec<(u64, usize)> = (0..len).map(|row| (keys.first().map_or(0, |c| c.rough(row)), row)).collect();
-    order.sort_unstable_by(|a, b| {
-        let full = || keys.iter().map(|c| c.value(a.1).cmp(&c.value(b.1))).find(|o| o.is_ne()).unwrap_or(a.1.cmp(&b.1));
-        a.0.cmp(&b.0).then_with(full)
-    });
-    order.into_iter().map(|(_, row)| row).collect()
+/// The groups in the order of their keys.
+fn in_order(keys: &[Column], len: usize) -> Vec<u32> {
+    let Some(first) = keys.first() else { return (0..len as u32).collect() };
+    let mut order: Vec<(u64, u32)> = first.roughs().into_iter().zip(0..).collect();
+    if keys.len() == 1 && first.is_told_by_rough() {
+        order.sort_unstable_by_key(|(rough, _)| *rough);
+    } else {
+        order.sort_unstable_by(|a, b| {
+            a.0.cmp(&b.0).then_with(|| compare_rows(keys, a.1 as usize, keys, b.1 as usize)).then(a.1.cmp(&b.1))
+        });
+    }
+    order.into_iter().map(|(_, group)| group).collect()
+}
+
+/// Results that are still to be published.
+#[derive(Debug)]
+struct Results {
+    at: PerRow<Instant>,
+    diff: PerRow<i64>,
+    window_us: PerRow<Option<(i64, i64)>>,
+    late_count: PerRow<u64>,
+    lowered: Lowered,
 }
 
 /// Makes published rows of one view.
@@ -50,9 +71,6 @@ pub struct Publisher {
     count: usize,
 }
 
-/// An update of the collection of results.
-pub type Update = (ResultRow, Instant, isize);
-
 impl Publisher {
     /// For a view; `count` as given by [`crate::engine::ingest::table_spec`].
     pub fn new(plan: &WindowedPlan, count: usize) -> Self {
@@ -65,11 +83,18 @@ impl Publisher {
         }
     }
 
-    /// Rows of one window; a group that `HAVING` removes has none.
-    fn rows(&self, window_us: (i64, i64), lowered: &Lowered) -> Vec<Option<ResultRow>> {
-        let len = lowered.values.first().map_or(0, Column::len);
-        let bound = |t: i64| Column::constant(DataType::Timestamp, &Value::Timestamp(t), len);
-        let (start, end) = (bound(window_us.0), bound(window_us.1));
+    /// The published rows of results; a group that `HAVING` removes has none.
+    fn block(&self, results: Results) -> UpdateBlock {
+        let Results { at, diff, window_us, late_count, lowered } = results;
+        let len = lowered.len();
+        let bound = |of: fn((i64, i64)) -> i64| match &window_us {
+            PerRow::All(window) => Column::constant(DataType::Timestamp, &Value::Timestamp(window.map_or(0, of)), len),
+            PerRow::Each(windows) => {
+                let data = ColumnData::I64(windows.iter().map(|window| window.map_or(0, of)).collect());
+                Column { dtype: DataType::Timestamp, data, nulls: None }
+            }
+        };
+        let (start, end) = (bound(|(start, _)| start), bound(|(_, end)| end));
         let mut input: Vec<&Column> = lowered.keys.iter().collect();
         input.extend([&start, &end]);
         input.extend(lowered.values.iter().take(self.aggregates));
@@ -89,82 +114,124 @@ impl Publisher {
         let keep = self.having.as_ref().map(|having| eval(having, &mut errors));
         // The select list can fail only for rows that `HAVING` lets pass.
         let mut select_errors = BTreeMap::new();
-        let select: Vec<_> = self.select.iter().map(|expr| eval(expr, &mut select_errors)).collect();
-        let passes = |row: usize| match &keep {
-            None => true,
-            Some(column) => {
-                matches!(&column.data, ColumnData::Boolean(v) if v.get(row).copied().unwrap_or(false))
-                    && !column.is_null(row)
-            }
-        };
-        let row = |row: usize| {
-            let fatal = errors.get(&(row as u32));
-            (fatal.is_some() || passes(row)).then(|| ResultRow {
-                window_us: Some(window_us),
-                group: lowered.keys.iter().take(self.groups).map(|c| c.value(row)).collect(),
-                late_count: 0,
-                values: match fatal.or_else(|| select_errors.get(&(row as u32))) {
-                    Some(message) => Err(message.as_str().into()),
-                    None => Ok(select.iter().map(|c| c.value(row)).collect()),
-                },
-            })
-        };
-        in_order(&lowered.keys, len).into_iter().map(row).collect()
-    }
-
-    /// Late records by group.
-    fn late_counts(&self, table: &Table) -> BTreeMap<Box<[Value]>, u64> {
-        let lowered = table.lower();
-        let Some(counts) = lowered.values.get(self.count) else { return BTreeMap::new() };
-        let count = |row| match counts.value(row) {
-            Value::BigInt(n) => u64::try_from(n).unwrap_or(0),
-            _ => 0,
-        };
-        (0..counts.len()).map(|row| (lowered.keys.iter().map(|c| c.value(row)).collect(), count(row))).collect()
+        let values: Vec<Column> = self.select.iter().map(|expr| eval(expr, &mut select_errors).into_owned()).collect();
+        let kept = keep.and_then(|keep| passing(&keep, &errors));
+        for (row, message) in select_errors {
+            errors.entry(row).or_insert(message);
+        }
+        let errors = errors.into_iter().map(|(row, message)| (row, message.into())).collect();
+        let group = lowered.keys.into_iter().take(self.groups).collect();
+        let block = UpdateBlock { len, at, diff, window_us, late_count, group, values, errors };
+        match kept {
+            Some(kept) => block.take(&kept),
+            None => block,
+        }
     }
 }
 
-/// Collects the updates that a [`crate::window::core::WindowCore`] makes.
-pub struct Collector<'a, F: FnMut(Update)> {
+/// The rows that `HAVING` lets pass, and those for which that cannot be said; `None`: all.
+fn passing(keep: &Column, errors: &BTreeMap<u32, String>) -> Option<Vec<u32>> {
+    let ColumnData::Boolean(truth) = &keep.data else { return None };
+    let passes = |(row, truth): (usize, &bool)| (*truth && !keep.is_null(row)) || errors.contains_key(&(row as u32));
+    let rows = truth.iter().enumerate().filter(|row| passes(*row)).map(|(row, _)| row as u32);
+    let rows: Vec<u32> = rows.collect();
+    (rows.len() < truth.len()).then_some(rows)
+}
+
+/// Corrections that are collected.
+#[derive(Debug, Default)]
+struct Collected {
+    at: Vec<Instant>,
+    diff: Vec<i64>,
+    window_us: Vec<Option<(i64, i64)>>,
+    late_count: Vec<u64>,
+    lowered: Lowered,
+}
+
+/// Collects the updates that a [`crate::window::core::WindowCore`] makes, in blocks.
+pub struct Collector<'a, F: FnMut(UpdateBlock)> {
     publisher: &'a Publisher,
     give: F,
-    /// (key, window) results published on closing.
-    pub closed: u64,
-    /// Changes of published results.
-    pub corrections: u64,
+    corrections: Collected,
 }
 
-impl<'a, F: FnMut(Update)> Collector<'a, F> {
-    /// Passes every update to `give`.
+impl<'a, F: FnMut(UpdateBlock)> Collector<'a, F> {
+    /// Passes every block to `give`. What is collected last comes with [`Self::finish`].
     pub fn new(publisher: &'a Publisher, give: F) -> Self {
-        Collector { publisher, give, closed: 0, corrections: 0 }
+        Collector { publisher, give, corrections: Collected::default() }
+    }
+
+    /// Gives what is left.
+    pub fn finish(&mut self) {
+        let Collected { at, diff, window_us, late_count, lowered } = std::mem::take(&mut self.corrections);
+        if at.is_empty() {
+            return;
+        }
+        let rough = lowered.keys.first().map(Column::roughs).unwrap_or_else(|| vec![0; at.len()]);
+        let places = at.iter().zip(&window_us).zip(&rough).zip(&diff).zip(0u32..);
+        let mut order: Vec<_> = places
+            .map(|((((at, window), rough), diff), row)| (*at, window.map(|(s, e)| (e, s)), *rough, *diff, row))
+            .collect();
+        let keys = &lowered.keys;
+        order.sort_unstable_by(|a, b| {
+            let full = || compare_rows(keys, a.4 as usize, keys, b.4 as usize);
+            (a.0, a.1, a.2).cmp(&(b.0, b.1, b.2)).then_with(full).then(a.3.cmp(&b.3))
+        });
+        let order: Vec<u32> = order.into_iter().map(|(_, _, _, _, row)| row).collect();
+        let block = self.publisher.block(Results {
+            at: PerRow::Each(at).take(&order),
+            diff: PerRow::Each(diff).take(&order),
+            window_us: PerRow::Each(window_us).take(&order),
+            late_count: PerRow::Each(late_count).take(&order),
+            lowered: lowered.take(&order),
+        });
+        (self.give)(block);
     }
 }
 
-impl<F: FnMut(Update)> Changes<Table> for Collector<'_, F> {
+/// What `table` says, by group of `of`; nothing where it has no such key.
+fn late_counts(table: &Table, of: &Table, count: usize) -> Vec<u64> {
+    let lowered = table.lower();
+    let counts = match lowered.values.get(count).map(|c| &c.data) {
+        Some(ColumnData::I64(counts)) => counts.as_slice(),
+        _ => &[],
+    };
+    let at = |place: u32| counts.get(place as usize).map_or(0, |n| u64::try_from(*n).unwrap_or(0));
+    table.places(of).into_iter().map(at).collect()
+}
+
+impl<F: FnMut(UpdateBlock)> Changes<Table> for Collector<'_, F> {
     fn closed(&mut self, instant: Instant, window_us: (i64, i64), result: &Table) {
-        for row in self.publisher.rows(window_us, &result.lower()).into_iter().flatten() {
-            self.closed += 1;
-            (self.give)((row, instant, 1));
+        self.finish();
+        let lowered = result.lower();
+        for rows in in_order(&lowered.keys, lowered.len()).chunks(BLOCK_ROWS) {
+            let block = self.publisher.block(Results {
+                at: PerRow::All(instant),
+                diff: PerRow::All(1),
+                window_us: PerRow::All(Some(window_us)),
+                late_count: PerRow::All(0),
+                lowered: lowered.take(rows),
+            });
+            if block.len > 0 {
+                (self.give)(block);
+            }
         }
     }
 
-    fn corrected(
-        &mut self,
-        instant: Instant,
-        window_us: (i64, i64),
-        before: &Table,
-        after: &Table,
-        late_before: &Table,
-        late_after: &Table,
-    ) {
-        for (table, late, diff) in [(before, late_before, -1), (after, late_after, 1)] {
-            let counts = self.publisher.late_counts(late);
-            for mut row in self.publisher.rows(window_us, &table.lower()).into_iter().flatten() {
-                row.late_count = counts.get(&row.group).copied().unwrap_or(0);
-                self.corrections += u64::from(diff == 1);
-                (self.give)((row, instant, diff));
+    fn corrected(&mut self, c: &Correction<'_, Table>) {
+        for (table, late, diff) in [(c.before, c.late_before, -1), (c.after, c.late_after, 1)] {
+            let mut instants = vec![Instant(i64::MIN); table.len()];
+            for (at, keys) in c.late {
+                for place in table.places(keys) {
+                    instants.get_mut(place as usize).into_iter().for_each(|instant| *instant = *at);
+                }
             }
+            let rows = &mut self.corrections;
+            rows.at.extend(instants);
+            rows.diff.resize(rows.at.len(), diff);
+            rows.window_us.resize(rows.at.len(), Some(c.window_us));
+            rows.late_count.extend(late_counts(late, table, self.publisher.count));
+            rows.lowered.append(table.lower());
         }
     }
 }

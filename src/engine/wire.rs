@@ -1,11 +1,11 @@
 //! Layouts of what the engine sends: contributions, results, changes, and what is reported beside them.
 
-use super::ResultRow;
 use super::ingest::{Contributions, Run, TooLate};
 use super::output::Reject;
 use crate::aggregate::table::{Rows, TableSpec};
 use crate::aggregate::{get_tables, put_tables, size_tables};
-use crate::sink::{Change, Op};
+use crate::sink::Op;
+use crate::sink::block::ChangeBlock;
 use crate::types::Value;
 use crate::wire::{Reader, Wire, WireError, Writer};
 use std::sync::Arc;
@@ -102,85 +102,70 @@ impl Contributions {
     }
 }
 
-/// One word of flags (the lowest: window, error), the late records; the window if any; the group; the columns or the error.
-impl Wire for ResultRow {
-    const LEAST: usize = 32;
+/// -D, -U, +I, +U from 0.
+impl Wire for Op {
     fn size(&self) -> usize {
-        let values = match &self.values {
-            Ok(values) => values.size(),
-            Err(error) => error.size(),
-        };
-        16 + size_of_window(self.window_us) + self.group.size() + values
+        8
     }
     fn put(&self, out: &mut Writer) {
-        out.word(u64::from(self.window_us.is_some()) | u64::from(self.values.is_err()) << 1);
-        out.word(self.late_count);
-        self.window_us.iter().for_each(|window| window.put(out));
-        self.group.put(out);
-        match &self.values {
-            Ok(values) => values.put(out),
-            Err(error) => error.put(out),
-        }
-    }
-    fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
-        let flags = from.word_upto(3, "expected the flags of a result, 0 to 3")?;
-        let late_count = from.word()?;
-        Ok(ResultRow {
-            window_us: get_window(flags & 1 == 1, from)?,
-            group: Wire::get(from)?,
-            late_count,
-            values: if flags & 2 == 0 { Ok(Wire::get(from)?) } else { Err(Wire::get(from)?) },
-        })
-    }
-}
-
-fn size_of_window(window_us: Option<(i64, i64)>) -> usize {
-    if window_us.is_some() { 16 } else { 0 }
-}
-
-fn get_window(present: bool, from: &mut Reader<'_>) -> Result<Option<(i64, i64)>, WireError> {
-    if present { Wire::get(from).map(Some) } else { Ok(None) }
-}
-
-/// One word of flags (the lowest two bits the operation; closing, window); watermark, revision, late records; the window
-/// if any; the group; the columns.
-impl Wire for Change {
-    const LEAST: usize = 48;
-    fn size(&self) -> usize {
-        32 + size_of_window(self.window_us) + self.group.size() + self.values.size()
-    }
-    fn put(&self, out: &mut Writer) {
-        let op = match self.op {
+        out.word(match self {
             Op::Delete => 0,
             Op::UpdateBefore => 1,
             Op::Insert => 2,
             Op::UpdateAfter => 3,
-        };
-        out.word(op | u64::from(self.closing) << 2 | u64::from(self.window_us.is_some()) << 3);
-        self.watermark_us.put(out);
-        out.word(self.revision);
-        out.word(self.late_count);
-        self.window_us.iter().for_each(|window| window.put(out));
-        self.group.put(out);
-        self.values.put(out);
+        });
     }
     fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
-        let flags = from.word_upto(15, "expected the flags of a change, 0 to 15")?;
-        Ok(Change {
-            op: match flags & 3 {
-                0 => Op::Delete,
-                1 => Op::UpdateBefore,
-                2 => Op::Insert,
-                _ => Op::UpdateAfter,
-            },
-            closing: flags & 4 != 0,
-            watermark_us: i64::get(from)?,
-            revision: from.word()?,
-            late_count: from.word()?,
-            window_us: get_window(flags & 8 != 0, from)?,
+        Ok(match from.word_upto(3, "expected what a change does, 0 to 3")? {
+            0 => Op::Delete,
+            1 => Op::UpdateBefore,
+            2 => Op::Insert,
+            _ => Op::UpdateAfter,
+        })
+    }
+}
+
+/// The number of rows and whether instants are times; what stands beside the columns; the columns; the errors.
+impl Wire for ChangeBlock {
+    const LEAST: usize = 120;
+    fn size(&self) -> usize {
+        let beside =
+            self.at.size() + self.op.size() + self.revision.size() + self.late_count.size() + self.window_us.size();
+        16 + beside + self.group.size() + self.values.size() + self.errors.size()
+    }
+    fn weight(&self) -> usize {
+        size_of::<Self>() + self.len * (1 + self.group.len() + self.values.len()) * 8
+    }
+    fn put(&self, out: &mut Writer) {
+        out.count(self.len);
+        self.timed.put(out);
+        self.at.put(out);
+        self.op.put(out);
+        self.revision.put(out);
+        self.late_count.put(out);
+        self.window_us.put(out);
+        self.group.put(out);
+        self.values.put(out);
+        self.errors.put(out);
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
+        let wrong = |at, what| WireError { at, what };
+        let start = from.at();
+        let len = usize::try_from(from.word_upto(u64::from(u32::MAX), "expected a number of rows below 2^32")?);
+        let block = ChangeBlock {
+            len: len.map_err(|_| wrong(start, "expected a number of rows"))?,
+            timed: Wire::get(from)?,
+            at: Wire::get(from)?,
+            op: Wire::get(from)?,
+            revision: Wire::get(from)?,
+            late_count: Wire::get(from)?,
+            window_us: Wire::get(from)?,
             group: Wire::get(from)?,
             values: Wire::get(from)?,
-        })
+            errors: Wire::get(from)?,
+        };
+        block.check().map_err(|what| wrong(start, what))?;
+        Ok(block)
     }
 }
 

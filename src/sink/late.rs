@@ -5,8 +5,8 @@
 //! microseconds and never negative (SEMANTICS §4); a stamp of ±∞ is NULL. A column of the record that bears one of the
 //! names above is written as `record_` and its name. Rows go to a [`super::spool::Spool`], which puts them in order.
 
+use super::cell::Cell;
 use super::rows::RowEncoder;
-use super::tables::{count, time_or_null};
 use crate::types::{DataType, Value};
 use std::path::Path;
 
@@ -74,12 +74,12 @@ impl LateEncoder {
 
     /// Appends a row.
     pub fn encode(&self, row: &LateRow<'_>, out: &mut String) {
-        let window = |us: Option<i64>| us.map_or(Value::Null, time_or_null);
+        let window = |us: Option<i64>| us.map_or(Value::Null, |us| Cell::time_or_null(us).value());
         let own = [
             Value::Text(row.partition.into()),
-            count(row.position),
-            time_or_null(row.event_time_us),
-            time_or_null(row.stamp_us),
+            Cell::count(row.position).value(),
+            Cell::time_or_null(row.event_time_us).value(),
+            Cell::time_or_null(row.stamp_us).value(),
             window(row.window_us.map(|w| w.0)),
             window(row.window_us.map(|w| w.1)),
             Value::BigInt(row.lag_us),

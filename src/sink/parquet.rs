@@ -6,6 +6,7 @@
 //! [`BATCH_ROWS`] at a time; a row group of up to [`GROUP_ROWS`] rows stays in memory, encoded.
 
 use super::Flow;
+use super::cell::Cell;
 use super::rows::{Columns, RowWriter};
 use super::target::TargetFile;
 use crate::error::{Error, Result};
@@ -67,9 +68,9 @@ impl ParquetWriter {
 }
 
 impl RowWriter for ParquetWriter {
-    fn write(&mut self, row: &[&[Value]]) -> Result<Flow> {
-        for (builder, value) in self.builders.iter_mut().zip(row.iter().copied().flatten()) {
-            append(builder.as_mut(), value)
+    fn cells(&mut self, row: &[Cell<'_>]) -> Result<Flow> {
+        for (builder, cell) in self.builders.iter_mut().zip(row) {
+            cell.with(|value| append(builder.as_mut(), value))
                 .map_err(|message| Error::output(format!("Parquet: {message}")).at(self.place.as_str()))?;
         }
         self.rows += 1;

@@ -4,9 +4,9 @@
 //! UTF-8 stand in `raw` with U+FFFD for what cannot be shown, and exactly, in hexadecimal, in `raw_hex`: in CSV that column is
 //! always there, in NDJSON only on such rows. Sources without text have a NULL `raw`.
 
+use super::cell::Cell;
 use super::late::is_csv;
 use super::rows::RowEncoder;
-use super::tables::count;
 use super::text::write_visible;
 use crate::record::RejectReason;
 use crate::types::{DataType, Value};
@@ -71,7 +71,7 @@ impl RejectEncoder {
         let encoder = if self.csv || hex.is_some() { &self.binary } else { &self.text };
         let values = [
             row.partition.map_or(Value::Null, text),
-            count(row.position),
+            Cell::count(row.position).value(),
             text(row.place),
             text(row.reason.name()),
             text(row.detail),

@@ -1,10 +1,10 @@
 //! Rows in a format: NDJSON, CSV, and by way of [`super::table`] and `parquet` the others.
 //!
-//! A row is given in parts that stand one after another, so that the columns of a sink and the columns of the query need
-//! not be copied together. Line ends are `\n` in every text format. Cost: one pass over the row; NDJSON keys are escaped
+//! A row is given as cells, so that the columns of a sink and the columns of the query need not be copied together. Line ends are `\n` in every text format. Cost: one pass over the row; NDJSON keys are escaped
 //! once.
 
 use super::Flow;
+use super::cell::Cell;
 use super::table::TableWriter;
 use super::target::{Output, StdoutHandle};
 use super::text::{write_csv, write_csv_text, write_json, write_json_string};
@@ -17,12 +17,26 @@ pub type Columns = [(String, DataType)];
 
 /// Writes rows of one sink.
 pub trait RowWriter: Send {
-    /// Writes a row: its values in order, in parts.
+    /// Writes a row: its cells in order.
     ///
     /// # Errors
     /// When the bytes cannot be written; the error names the target.
-    fn write(&mut self, row: &[&[Value]]) -> Result<Flow>;
-    /// Ends a watermark step: a reader that waits gets everything written so far. A file is left alone.
+    fn cells(&mut self, row: &[Cell<'_>]) -> Result<Flow>;
+    /// Writes a row: its values in order, in parts.
+    ///
+    /// # Errors
+    /// As [`Self::cells`].
+    fn write(&mut self, row: &[&[Value]]) -> Result<Flow> {
+        self.cells(&row.iter().copied().flatten().map(Cell::Value).collect::<Vec<_>>())
+    }
+    /// Ends a watermark step that others follow at once.
+    ///
+    /// # Errors
+    /// As [`Self::cells`].
+    fn step(&mut self) -> Result<Flow> {
+        Ok(Flow::Open)
+    }
+    /// Ends the last of several watermark steps: a reader that waits gets everything written so far. A file is left alone.
     ///
     /// # Errors
     /// When the bytes cannot be written.
@@ -151,41 +165,92 @@ impl RowEncoder {
 
     /// Appends a row. A row is as long as the columns; what is too much is left out.
     pub fn write_row(&self, row: &[&[Value]], out: &mut String) {
-        let values = row.iter().copied().flatten();
+        let cells = row.iter().copied().flatten().map(Cell::Value);
         if self.json {
-            for (key, value) in self.keys.iter().zip(values) {
-                out.push_str(key);
-                write_json(value, out);
-            }
-            out.push_str("}\n");
+            self.json_row(cells, out, |_, cell, out| cell.write_json(out))
         } else {
-            for (i, value) in values.take(self.names.len()).enumerate() {
-                if i > 0 {
-                    out.push(',');
-                }
-                write_csv(value, out);
-            }
-            out.push('\n');
+            self.csv_row(cells, out, |_, cell, out| cell.write_csv(out))
         }
+    }
+
+    fn json_row<'a>(
+        &self,
+        row: impl Iterator<Item = Cell<'a>>,
+        out: &mut String,
+        mut write: impl FnMut(usize, Cell<'a>, &mut String),
+    ) {
+        for (i, (key, cell)) in self.keys.iter().zip(row).enumerate() {
+            out.push_str(key);
+            write(i, cell, out);
+        }
+        out.push_str("}\n");
+    }
+
+    fn csv_row<'a>(
+        &self,
+        row: impl Iterator<Item = Cell<'a>>,
+        out: &mut String,
+        mut write: impl FnMut(usize, Cell<'a>, &mut String),
+    ) {
+        for (i, cell) in row.take(self.names.len()).enumerate() {
+            if i > 0 {
+                out.push(',');
+            }
+            write(i, cell, out);
+        }
+        out.push('\n');
+    }
+}
+
+/// The last time that was written in each column, and its text: windows of many keys have the same.
+#[derive(Debug, Default)]
+struct Times(Vec<(i64, String)>);
+
+impl Times {
+    fn write(&mut self, column: usize, us: i64, quoted: bool, out: &mut String) {
+        if self.0.len() <= column {
+            self.0.resize(column + 1, (i64::MIN, String::new()));
+        }
+        let Some((last, text)) = self.0.get_mut(column) else { return };
+        if *last != us || text.is_empty() {
+            *last = us;
+            text.clear();
+            let value = Value::Timestamp(us);
+            if quoted { write_json(&value, text) } else { write_csv(&value, text) }
+        }
+        out.push_str(text);
     }
 }
 
 /// A [`RowEncoder`] with its output.
 struct TextWriter {
     encoder: RowEncoder,
+    times: Times,
     output: Output,
 }
 
 impl TextWriter {
     fn new(encoder: RowEncoder, mut output: Output) -> Self {
         encoder.write_header(output.text());
-        TextWriter { encoder, output }
+        TextWriter { encoder, times: Times::default(), output }
     }
 }
 
 impl RowWriter for TextWriter {
-    fn write(&mut self, row: &[&[Value]]) -> Result<Flow> {
-        self.encoder.write_row(row, self.output.text());
+    fn cells(&mut self, row: &[Cell<'_>]) -> Result<Flow> {
+        let (times, out) = (&mut self.times, self.output.text());
+        let cells = row.iter().copied();
+        if self.encoder.json {
+            self.encoder.json_row(cells, out, |i, cell, out| match cell.time() {
+                Some(us) => times.write(i, us, true, out),
+                None => cell.write_json(out),
+            });
+        } else {
+            self.encoder.csv_row(cells, out, |i, cell, out| match cell.time() {
+                Some(us) => times.write(i, us, false, out),
+                None => cell.write_csv(out),
+            });
+        }
         self.output.row_done()
     }
     fn flush(&mut self) -> Result<Flow> {

@@ -4,8 +4,9 @@
 //! and the lag histogram has fixed buckets. Physical quantities (seconds, memory) stand apart and are no part of the
 //! promise (SEMANTICS §7). Cost: constant memory per view and partition.
 
+use super::block::Head;
 use super::target::Output;
-use super::{Change, Flow, Op};
+use super::{Flow, Op};
 use crate::error::{Error, Result};
 use crate::record::Ledger;
 use crate::time::format_timestamp;
@@ -143,7 +144,7 @@ pub const REVISIONS_MAX: usize = 32;
 
 impl WindowCounts {
     /// Counts one row of a changelog.
-    pub fn observe(&mut self, change: &Change) {
+    pub fn observe(&mut self, change: Head) {
         if change.window_us.is_none() {
             return;
         }

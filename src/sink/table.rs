@@ -4,11 +4,12 @@
 //! wait for the end of their step, at most `WAITING_ROWS_MAX` of them. Cost: one string a cell.
 
 use super::Flow;
+use super::cell::Cell;
 use super::rows::{Columns, RowWriter};
 use super::target::Output;
 use super::text::{display_width, write_cell, write_visible};
 use crate::error::Result;
-use crate::types::{DataType, Value};
+use crate::types::DataType;
 
 /// Rows held back so that columns can be aligned.
 const WAITING_ROWS_MAX: usize = 1_000;
@@ -76,18 +77,23 @@ impl TableWriter {
 }
 
 impl RowWriter for TableWriter {
-    fn write(&mut self, row: &[&[Value]]) -> Result<Flow> {
-        let cell = |value: &Value| {
+    fn cells(&mut self, row: &[Cell<'_>]) -> Result<Flow> {
+        let text = |cell: &Cell<'_>| {
             let mut out = String::new();
-            write_cell(value, &mut out);
+            cell.with(|value| write_cell(value, &mut out));
             out
         };
-        self.waiting.push(row.iter().copied().flatten().map(cell).collect());
+        self.waiting.push(row.iter().map(text).collect());
         if self.waiting.len() < WAITING_ROWS_MAX {
             return Ok(Flow::Open);
         }
         self.settle();
         self.output.row_done()
+    }
+
+    /// Widths settle step by step, whether steps come one by one or together.
+    fn step(&mut self) -> Result<Flow> {
+        self.flush()
     }
 
     fn flush(&mut self) -> Result<Flow> {
@@ -126,6 +132,7 @@ fn write_line(cells: &[String], widths: &[usize], right: &[bool], out: &mut Stri
 mod tests {
     use super::super::target::tests::Captured;
     use super::*;
+    use crate::types::Value;
 
     fn columns() -> Vec<(String, DataType)> {
         vec![

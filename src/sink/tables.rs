@@ -2,13 +2,18 @@
 //!
 //! See [`super::view`] for what the tables are, in which order they stand and why memory is bounded.
 
+use super::block::{ChangeBlock, Head};
+use super::cell::Cell;
 use super::rows::{Columns, RowWriter};
-use super::{Change, Flow, Op};
+use super::{Flow, Op};
 use crate::error::Result;
 use crate::plan::{ViewKind, ViewPlan};
-use crate::types::{DataType, Value};
+use crate::types::{Column, DataType, Value, compare_rows};
 use crate::watermark::{AFTER_ALL, BEFORE_ALL};
-use std::collections::BTreeMap;
+use foldhash::fast::FixedState;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, HashMap, btree_map};
+use std::sync::Arc;
 
 /// Rows of correctable windows, and where they go when final.
 pub(super) struct Tables {
@@ -25,13 +30,16 @@ pub(super) struct Tables {
 
 /// The rows of one window, by group.
 ///
-/// A window's first results come in the order of their groups and are appended; only rows that corrections bring need a
-/// place found for them.
+/// A window's first results come in the order of their groups; they stay in the blocks in which they come, and only rows
+/// that corrections bring or change have an entry of their own.
 #[derive(Default)]
 struct Groups {
-    /// Ascending.
-    first: Vec<(Box<[Value]>, Entry)>,
-    /// Those that came out of order.
+    blocks: Vec<Arc<ChangeBlock>>,
+    /// First results by group, ascending: block and row.
+    first: Vec<(u32, u32)>,
+    /// What became of first results.
+    changed: HashMap<u32, Entry, FixedState>,
+    /// Rows whose first result is a correction.
     more: BTreeMap<Box<[Value]>, Entry>,
 }
 
@@ -40,48 +48,106 @@ impl Groups {
         self.first.len() + self.more.len()
     }
 
-    /// Whether a group comes after all that were appended.
-    fn is_beyond(&self, group: &[Value]) -> bool {
-        self.first.last().is_none_or(|(last, _)| **last < *group)
+    fn row(&self, at: usize) -> Option<(&ChangeBlock, usize)> {
+        let (block, row) = self.first.get(at)?;
+        self.blocks.get(*block as usize).map(|block| (&**block, *row as usize))
     }
 
-    fn get_mut(&mut self, group: &[Value]) -> Option<&mut Entry> {
-        match self.first.binary_search_by(|(own, _)| (**own).cmp(group)) {
-            Ok(at) => self.first.get_mut(at).map(|(_, entry)| entry),
-            Err(_) => self.more.get_mut(group),
+    /// Appends a first result if it comes after all others.
+    fn append(&mut self, block: &Arc<ChangeBlock>, row: usize) -> bool {
+        let beyond = match self.first.len().checked_sub(1).and_then(|last| self.row(last)) {
+            Some((last, at)) => compare_rows(&last.group, at, &block.group, row).is_lt(),
+            None => true,
+        };
+        if !(beyond && self.more.is_empty()) {
+            return false;
+        }
+        // Rows of few blocks come in turn.
+        let known = self.blocks.iter().rposition(|own| Arc::ptr_eq(own, block));
+        let number = known.unwrap_or_else(|| {
+            self.blocks.push(Arc::clone(block));
+            self.blocks.len() - 1
+        });
+        self.first.push((number as u32, row as u32));
+        true
+    }
+
+    /// The entry of a row, made if there is none and the row is not a retraction.
+    fn entry(&mut self, block: &ChangeBlock, row: usize, head: Head) -> Option<&mut Entry> {
+        let place = |at: &(u32, u32)| match self.blocks.get(at.0 as usize) {
+            Some(own) => compare_rows(&own.group, at.1 as usize, &block.group, row),
+            None => Ordering::Less,
+        };
+        if let Ok(at) = self.first.binary_search_by(place) {
+            let first = Entry { present: true, ..Entry::default() };
+            return Some(self.changed.entry(at as u32).or_insert(first));
+        }
+        let group: Box<[Value]> = block.group.iter().map(|column| column.value(row)).collect();
+        match self.more.entry(group) {
+            btree_map::Entry::Occupied(known) => Some(known.into_mut()),
+            btree_map::Entry::Vacant(_) if head.op.is_retraction() => None,
+            btree_map::Entry::Vacant(new) => Some(new.insert(Entry::default())),
         }
     }
 
-    fn insert(&mut self, group: Box<[Value]>, entry: Entry) {
-        if self.more.is_empty() && self.is_beyond(&group) {
-            self.first.push((group, entry));
-        } else {
-            self.more.insert(group, entry);
+    /// Calls `write` with all rows that are present, by group: where the values first published and the latest stand, and
+    /// the entry if there is one.
+    fn for_each(&self, mut write: impl FnMut(Source<'_>, Source<'_>, Option<&Entry>) -> Result<()>) -> Result<()> {
+        let mut more = self.more.iter().peekable();
+        let own = |entry: &Entry, write: &mut dyn FnMut(Source<'_>, Source<'_>, Option<&Entry>) -> Result<()>| {
+            let latest = entry.values.as_deref().unwrap_or_default();
+            let first = entry.first.as_deref().unwrap_or(latest);
+            if entry.present { write(Source::Values(first), Source::Values(latest), Some(entry)) } else { Ok(()) }
+        };
+        for at in 0..self.first.len() {
+            let Some((block, row)) = self.row(at) else { continue };
+            if !self.more.is_empty() {
+                let group = |column: &Column| column.value(row);
+                while let Some((_, entry)) = more.next_if(|(other, _)| {
+                    other.iter().cmp(block.group.iter().map(group).collect::<Vec<_>>().iter()).is_lt()
+                }) {
+                    own(entry, &mut write)?;
+                }
+            }
+            let first = Source::Row(block, row);
+            match self.changed.get(&(at as u32)).filter(|_| !self.changed.is_empty()) {
+                None => write(first, first, None)?,
+                Some(entry) if entry.present => {
+                    write(first, entry.values.as_deref().map_or(first, Source::Values), Some(entry))?;
+                }
+                Some(_) => {}
+            }
         }
-    }
-
-    /// All rows, by group.
-    fn into_entries(self) -> impl Iterator<Item = Entry> {
-        let (mut first, mut more) = (self.first.into_iter().peekable(), self.more.into_iter().peekable());
-        std::iter::from_fn(move || {
-            let other = match (first.peek(), more.peek()) {
-                (Some((a, _)), Some((b, _))) => b < a,
-                (None, _) => true,
-                (Some(_), None) => false,
-            };
-            if other { more.next() } else { first.next() }.map(|(_, entry)| entry)
-        })
+        more.try_for_each(|(_, entry)| own(entry, &mut write))
     }
 }
 
-/// One key and window.
+/// Where the published columns of a row stand.
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    Row(&'a ChangeBlock, usize),
+    Values(&'a [Value]),
+}
+
+impl<'a> Source<'a> {
+    fn cell(self, column: usize) -> Cell<'a> {
+        match self {
+            Source::Row(block, row) => block.values.get(column).map_or(Cell::Null, |column| Cell::Row(column, row)),
+            Source::Values(values) => values.get(column).map_or(Cell::Null, Cell::Value),
+        }
+    }
+}
+
+/// What corrections made of one key and window.
+#[derive(Default)]
 struct Entry {
-    values: Box<[Value]>,
+    /// The latest values; `None`: still those of the first result.
+    values: Option<Box<[Value]>>,
     late_count: u64,
     revision: u64,
     /// Whether the row is in the tables: not after `-D`.
     present: bool,
-    /// The values first published, once they have been replaced.
+    /// The values first published, once they have been replaced, of a row whose first result was a correction.
     first: Option<Box<[Value]>>,
     /// First and last logical time of correction.
     corrected_us: Option<(i64, i64)>,
@@ -139,30 +205,36 @@ impl Tables {
             }
     }
 
-    pub(super) fn apply(&mut self, change: Change) {
-        let Some((start_us, end_us)) = change.window_us else {
+    /// Takes over a change.
+    pub(super) fn apply(&mut self, block: &Arc<ChangeBlock>, row: usize, head: Head) {
+        let Some((start_us, end_us)) = head.window_us else {
             debug_assert!(false, "a change of a windowed view has a window");
             return;
         };
         debug_assert!(!self.is_final(end_us, self.frontier_us), "a final window does not change");
         let groups = self.open.entry((end_us, start_us)).or_default();
-        // Comparing with the last group alone spares first results the search.
-        let known = if groups.is_beyond(&change.group) && groups.more.is_empty() {
-            None
-        } else {
-            groups.get_mut(&change.group)
-        };
-        match known {
-            Some(entry) => entry.apply(change),
-            None if change.op.is_retraction() => {}
-            None => {
-                let (group, entry) = Entry::new(change);
-                groups.insert(group, entry);
+        // What replaces a row comes right after what it replaces.
+        if head.op == Op::UpdateBefore || (head.closing && groups.append(block, row)) {
+            return;
+        }
+        let Some(entry) = groups.entry(block, row, head) else { return };
+        if !head.closing {
+            let (first, _) = entry.corrected_us.unwrap_or((head.watermark_us, 0));
+            entry.corrected_us = Some((first, head.watermark_us));
+        }
+        entry.present = !head.op.is_retraction();
+        if entry.present {
+            let values = block.values.iter().map(|column| column.value(row)).collect();
+            let old = entry.values.replace(values);
+            if entry.first.is_none() {
+                entry.first = old;
             }
+            entry.late_count = head.late_count;
+            entry.revision = head.revision;
         }
     }
 
-    pub(super) fn advance(&mut self, frontier_us: i64, words: &Words) -> Result<Flow> {
+    pub(super) fn advance(&mut self, frontier_us: i64) -> Result<Flow> {
         self.frontier_us = self.frontier_us.max(frontier_us);
         let mut flow = Flow::Open;
         let mut wrote = false;
@@ -172,10 +244,8 @@ impl Tables {
                 break;
             }
             let Some((_, groups)) = self.open.pop_first() else { break };
-            for entry in groups.into_entries().filter(|entry| entry.present) {
-                flow = flow.and(self.write(&entry, words)?);
-                wrote = true;
-            }
+            wrote = true;
+            flow = flow.and(self.write(&groups)?);
         }
         if wrote {
             for writer in self.metrics.iter_mut().chain(&mut self.backfills) {
@@ -185,95 +255,52 @@ impl Tables {
         Ok(flow)
     }
 
-    fn write(&mut self, entry: &Entry, words: &Words) -> Result<Flow> {
+    /// Writes the rows of a window.
+    fn write(&mut self, groups: &Groups) -> Result<Flow> {
+        let Tables { metrics, backfills, aggregate, spike_above, .. } = self;
+        let columns = aggregate.len();
         let mut flow = Flow::Open;
-        let tail = [count(entry.late_count), count(entry.revision)];
-        for writer in &mut self.metrics {
-            flow = flow.and(writer.write(&[&entry.values, &tail])?);
-        }
-        if entry.late_count > 0 && !self.backfills.is_empty() {
-            let row = self.backfill_row(entry, words);
-            for writer in &mut self.backfills {
-                flow = flow.and(writer.write(&[&row])?);
+        groups.for_each(|first, latest, entry| {
+            let (late_count, revision) = entry.map_or((0, 0), |entry| (entry.late_count, entry.revision));
+            if !metrics.is_empty() {
+                let mut cells: Vec<Cell<'_>> = Vec::with_capacity(columns + 2);
+                cells.extend((0..columns).map(|column| latest.cell(column)));
+                cells.extend([Cell::count(late_count), Cell::count(revision)]);
+                for writer in metrics.iter_mut() {
+                    flow = flow.and(writer.cells(&cells)?);
+                }
             }
-        }
+            if let Some(entry) = entry.filter(|entry| entry.late_count > 0)
+                && !backfills.is_empty()
+            {
+                let row = backfill_row(aggregate, *spike_above, (first, latest), entry);
+                for writer in backfills.iter_mut() {
+                    flow = flow.and(writer.cells(&row)?);
+                }
+            }
+            Ok(())
+        })?;
         Ok(flow)
     }
-
-    fn backfill_row(&self, entry: &Entry, words: &Words) -> Vec<Value> {
-        let latest = entry.values.iter();
-        let first = entry.first.as_ref().unwrap_or(&entry.values).iter();
-        let columns = || self.aggregate.iter().zip(first.clone().zip(latest.clone()));
-        let mut row: Vec<Value> =
-            columns().filter(|(aggregate, _)| !**aggregate).map(|(_, (_, latest))| latest.clone()).collect();
-        row.push(count(entry.late_count));
-        let corrected = entry.corrected_us.map(|(first, last)| (time_or_null(first), time_or_null(last)));
-        let (first_at, last_at) = corrected.unwrap_or((Value::Null, Value::Null));
-        row.extend([first_at, last_at]);
-        for (_, (first, latest)) in columns().filter(|(aggregate, _)| **aggregate) {
-            row.extend([first.clone(), latest.clone()]);
-        }
-        row.push(if entry.late_count > self.spike_above { words.spike.clone() } else { words.minor.clone() });
-        row
-    }
 }
 
-impl Entry {
-    fn new(change: Change) -> (Box<[Value]>, Entry) {
-        let entry = Entry {
-            values: change.values,
-            late_count: change.late_count,
-            revision: change.revision,
-            present: true,
-            first: None,
-            corrected_us: (!change.closing).then_some((change.watermark_us, change.watermark_us)),
-        };
-        (change.group, entry)
+fn backfill_row<'a>(
+    aggregate: &[bool],
+    spike_above: u64,
+    (first, latest): (Source<'a>, Source<'a>),
+    entry: &Entry,
+) -> Vec<Cell<'a>> {
+    let columns = || aggregate.iter().enumerate();
+    let mut row: Vec<Cell<'a>> =
+        columns().filter(|(_, aggregate)| !**aggregate).map(|(column, _)| latest.cell(column)).collect();
+    row.push(Cell::count(entry.late_count));
+    row.extend(match entry.corrected_us {
+        Some((first, last)) => [Cell::time_or_null(first), Cell::time_or_null(last)],
+        None => [Cell::Null, Cell::Null],
+    });
+    for (column, _) in columns().filter(|(_, aggregate)| **aggregate) {
+        row.extend([first.cell(column), latest.cell(column)]);
     }
-
-    fn apply(&mut self, change: Change) {
-        if !change.closing {
-            let (first, _) = self.corrected_us.unwrap_or((change.watermark_us, 0));
-            self.corrected_us = Some((first, change.watermark_us));
-        }
-        self.present = !change.op.is_retraction();
-        if self.present {
-            let old = std::mem::replace(&mut self.values, change.values);
-            self.first.get_or_insert(old);
-            self.late_count = change.late_count;
-            self.revision = change.revision;
-        }
-    }
-}
-
-/// Words of the outputs, made once.
-pub(super) struct Words {
-    ops: [(Op, Value); 4],
-    minor: Value,
-    spike: Value,
-}
-
-impl Words {
-    pub(super) fn new() -> Words {
-        let op = |op: Op| (op, Value::Text(op.name().into()));
-        Words {
-            ops: [op(Op::Insert), op(Op::UpdateBefore), op(Op::UpdateAfter), op(Op::Delete)],
-            minor: Value::Text("minor".into()),
-            spike: Value::Text("spike".into()),
-        }
-    }
-
-    pub(super) fn op(&self, op: Op) -> Value {
-        self.ops.iter().find(|(own, _)| *own == op).map_or(Value::Null, |(_, word)| word.clone())
-    }
-}
-
-/// A count as a value; counts beyond 2^63 − 1 do not occur.
-pub(super) fn count(n: u64) -> Value {
-    Value::BigInt(i64::try_from(n).unwrap_or(i64::MAX))
-}
-
-/// A time; ±∞ have no date and are NULL.
-pub(super) fn time_or_null(us: i64) -> Value {
-    if us == BEFORE_ALL || us == AFTER_ALL { Value::Null } else { Value::Timestamp(us) }
+    row.push(Cell::Word(if entry.late_count > spike_above { "spike" } else { "minor" }));
+    row
 }

@@ -147,6 +147,12 @@ pub fn display_width(text: &str) -> usize {
         .sum()
 }
 
+/// Appends an integer.
+#[inline]
+pub fn write_number(n: i64, out: &mut String) {
+    out.push_str(itoa::Buffer::new().format(n));
+}
+
 /// Appends the bare text of a value; NULL is nothing, lists are their JSON.
 fn write_plain(value: &Value, out: &mut String) {
     match value {

@@ -20,10 +20,12 @@
 //!
 //! A `watermark` of ±∞, which only pass-through rows can have, is NULL.
 
+use super::Flow;
+use super::block::ChangeRun;
+use super::cell::Cell;
 use super::rows::{Columns, OutputOptions, RowWriter, open};
 use super::summary::WindowCounts;
-use super::tables::{Tables, Words, count, time_or_null};
-use super::{Change, Flow};
+use super::tables::Tables;
 use crate::error::{Error, Result};
 use crate::plan::{SinkMode, SinkPlan, ViewPlan};
 use crate::types::DataType;
@@ -33,7 +35,6 @@ use crate::watermark::AFTER_ALL;
 pub struct ViewOutput {
     changelogs: Vec<Box<dyn RowWriter>>,
     tables: Option<Tables>,
-    words: Words,
     counts: WindowCounts,
     flow: Flow,
 }
@@ -77,31 +78,41 @@ impl ViewOutput {
             }
         }
         tables = tables.filter(|t| !(t.metrics.is_empty() && t.backfills.is_empty()));
-        Ok(ViewOutput { changelogs, tables, words: Words::new(), counts: WindowCounts::default(), flow: Flow::Open })
+        Ok(ViewOutput { changelogs, tables, counts: WindowCounts::default(), flow: Flow::Open })
     }
 
-    /// Takes the changes of one watermark step, in the order of [`Change::compare`] and after those of earlier steps.
-    /// Readers of standard output get them at once.
+    /// Takes changes, whole watermark steps after those of earlier calls. Readers of standard output get them at once.
     ///
     /// # Errors
     /// When the bytes cannot be written.
-    pub fn changes(&mut self, step: Vec<Change>) -> Result<Flow> {
-        debug_assert!(step.is_sorted_by(|a, b| a.compare(b).is_le()), "changes of a step come in order");
-        for change in step {
-            self.counts.observe(&change);
+    pub fn publish(&mut self, changes: &ChangeRun) -> Result<Flow> {
+        let mut row_of_cells = Vec::new();
+        let mut step = None;
+        for (block, row) in changes.rows() {
+            let head = block.head(row);
+            self.counts.observe(head);
             if !self.changelogs.is_empty() {
-                let head = [
-                    self.words.op(change.op),
-                    time_or_null(change.watermark_us),
-                    count(change.revision),
-                    count(change.late_count),
-                ];
+                let at = Some(block.at.get(row));
+                if step.is_some() && step != at {
+                    for writer in &mut self.changelogs {
+                        self.flow = self.flow.and(writer.step()?);
+                    }
+                }
+                step = at;
+                row_of_cells.clear();
+                row_of_cells.extend([
+                    Cell::Word(head.op.name()),
+                    Cell::time_or_null(head.watermark_us),
+                    Cell::count(head.revision),
+                    Cell::count(head.late_count),
+                ]);
+                row_of_cells.extend(Cell::row(&block.values, row));
                 for writer in &mut self.changelogs {
-                    self.flow = self.flow.and(writer.write(&[&head, &change.values])?);
+                    self.flow = self.flow.and(writer.cells(&row_of_cells)?);
                 }
             }
             if let Some(tables) = &mut self.tables {
-                tables.apply(change);
+                tables.apply(block, row, head);
             }
         }
         for writer in &mut self.changelogs {
@@ -110,14 +121,14 @@ impl ViewOutput {
         Ok(self.flow)
     }
 
-    /// The view's frontier has reached `frontier_us`, and every change before it has been given to [`ViewOutput::changes`]:
+    /// The view's frontier has reached `frontier_us`, and every change before it has been given to [`ViewOutput::publish`]:
     /// what can no longer be corrected goes to the tables and is forgotten.
     ///
     /// # Errors
     /// When the bytes cannot be written.
     pub fn advance(&mut self, frontier_us: i64) -> Result<Flow> {
         if let Some(tables) = &mut self.tables {
-            self.flow = self.flow.and(tables.advance(frontier_us, &self.words)?);
+            self.flow = self.flow.and(tables.advance(frontier_us)?);
         }
         Ok(self.flow)
     }
@@ -177,8 +188,8 @@ pub fn metrics_columns(output: &Columns) -> Vec<(String, DataType)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Op;
     use super::super::target::tests::{Captured, names};
+    use super::super::{Change, Op};
     use super::*;
     use crate::expr::Expr;
     use crate::plan::{SinkFormat, SinkTarget, ViewKind, WindowPlan, WindowedPlan};
@@ -282,7 +293,7 @@ mod tests {
             ),
         ];
         for (i, step) in orders().iter().enumerate() {
-            assert_eq!(view.changes(step.clone()).unwrap(), Flow::Open);
+            assert_eq!(view.publish(&ChangeRun::of(step.clone())).unwrap(), Flow::Open);
             assert_eq!(captured.text(), expected[..=i].concat());
         }
         assert_eq!(view.rows_held(), 0);
@@ -303,7 +314,7 @@ mod tests {
         ];
         let mut view = ViewOutput::new(&plan(Some(3 * MINUTE)), &sinks, &OutputOptions::default()).unwrap();
         for step in orders() {
-            assert_eq!(view.changes(step).unwrap(), Flow::Open);
+            assert_eq!(view.publish(&ChangeRun::of(step)).unwrap(), Flow::Open);
         }
         assert_eq!(names(directory.path()).iter().filter(|n| !n.starts_with('.')).count(), 0);
         let _ = view.finish(true).unwrap();
@@ -331,18 +342,21 @@ mod tests {
         let header = "window_start,window_end,key,n,late_count,revision\n";
         let rows = |captured: &Captured| captured.text().lines().skip(1).count();
         let _ = view
-            .changes(vec![change(Op::Insert, MINUTE, 0, 0, 0, "a", 1), change(Op::Insert, MINUTE, 0, 0, 0, "b", 1)])
+            .publish(&ChangeRun::of(vec![
+                change(Op::Insert, MINUTE, 0, 0, 0, "a", 1),
+                change(Op::Insert, MINUTE, 0, 0, 0, "b", 1),
+            ]))
             .unwrap();
         let _ = view.advance(MINUTE + 10).unwrap();
         assert_eq!((view.rows_held(), rows(&captured)), (2, 0));
         // A record stamped `end + horizon` is still accepted.
         let _ = view
-            .changes(vec![
+            .publish(&ChangeRun::of(vec![
                 change(Op::UpdateBefore, MINUTE + 10, 0, 0, 0, "b", 1),
                 change(Op::UpdateAfter, MINUTE + 10, 1, 1, 0, "b", 2),
                 // The first result of a window whose records are all late.
                 change(Op::Insert, MINUTE + 10, 0, 1, 0, "c", 7),
-            ])
+            ]))
             .unwrap();
         let _ = view.advance(MINUTE + 11).unwrap();
         assert_eq!((view.rows_held(), rows(&captured)), (0, 3));
@@ -356,7 +370,7 @@ mod tests {
     fn without_a_horizon_rows_are_final_at_closing() {
         let (captured, options, sink) = stdout(SinkMode::Metrics, SinkFormat::Ndjson);
         let mut view = ViewOutput::new(&plan(None), [&sink], &options).unwrap();
-        let _ = view.changes(vec![change(Op::Insert, MINUTE, 0, 0, 0, "a", 1)]).unwrap();
+        let _ = view.publish(&ChangeRun::of(vec![change(Op::Insert, MINUTE, 0, 0, 0, "a", 1)])).unwrap();
         let _ = view.advance(MINUTE - 1).unwrap();
         assert_eq!(view.rows_held(), 1);
         let _ = view.advance(MINUTE).unwrap();
@@ -367,7 +381,7 @@ mod tests {
     fn an_infinite_horizon_ends_with_the_input() {
         let (captured, options, sink) = stdout(SinkMode::Metrics, SinkFormat::Ndjson);
         let mut view = ViewOutput::new(&plan(Some(i64::MAX)), [&sink], &options).unwrap();
-        let _ = view.changes(vec![change(Op::Insert, MINUTE, 0, 0, 0, "a", 1)]).unwrap();
+        let _ = view.publish(&ChangeRun::of(vec![change(Op::Insert, MINUTE, 0, 0, 0, "a", 1)])).unwrap();
         let _ = view.advance(i64::MAX - 1).unwrap();
         assert_eq!((view.rows_held(), captured.text().lines().count()), (1, 0));
         let _ = view.finish(true).unwrap();
@@ -381,14 +395,17 @@ mod tests {
             let (captured, options, metrics) = stdout(SinkMode::Metrics, SinkFormat::Csv);
             let backfills = sink(SinkMode::Backfills, SinkTarget::Stdout(Some(SinkFormat::Csv)));
             let mut view = ViewOutput::new(&plan(Some(MINUTE)), [&metrics, &backfills], &options).unwrap();
-            let _ = view.changes(vec![change(Op::Insert, MINUTE, 0, 0, 0, "a", 3)]).unwrap();
-            let _ = view.changes(vec![change(Op::Delete, MINUTE + 1_000_000, 0, 0, 0, "a", 3)]).unwrap();
+            let _ = view.publish(&ChangeRun::of(vec![change(Op::Insert, MINUTE, 0, 0, 0, "a", 3)])).unwrap();
+            let _ =
+                view.publish(&ChangeRun::of(vec![change(Op::Delete, MINUTE + 1_000_000, 0, 0, 0, "a", 3)])).unwrap();
             if comes_back {
-                let _ = view.changes(vec![change(Op::Insert, MINUTE + 2_000_000, 1, 2, 0, "a", 9)]).unwrap();
-                let _ = view.changes(vec![
+                let _ = view
+                    .publish(&ChangeRun::of(vec![change(Op::Insert, MINUTE + 2_000_000, 1, 2, 0, "a", 9)]))
+                    .unwrap();
+                let _ = view.publish(&ChangeRun::of(vec![
                     change(Op::UpdateBefore, MINUTE + 3_000_000, 1, 2, 0, "a", 9),
                     change(Op::UpdateAfter, MINUTE + 3_000_000, 2, 3, 0, "a", 10),
-                ]);
+                ]));
             }
             let (_, counts) = view.finish(true).unwrap();
             let rows: Vec<String> =
@@ -416,7 +433,7 @@ mod tests {
     fn all_late_windows_are_minor_backfills() {
         let (captured, options, sink) = stdout(SinkMode::Backfills, SinkFormat::Csv);
         let mut view = ViewOutput::new(&plan(Some(MINUTE)), [&sink], &options).unwrap();
-        let _ = view.changes(vec![change(Op::Insert, MINUTE + 5_000_000, 0, 1, 0, "a", 1)]).unwrap();
+        let _ = view.publish(&ChangeRun::of(vec![change(Op::Insert, MINUTE + 5_000_000, 0, 1, 0, "a", 1)])).unwrap();
         let _ = view.finish(true).unwrap();
         assert_eq!(
             captured.text().lines().nth(1).unwrap(),
@@ -428,9 +445,9 @@ mod tests {
     fn tables_stand_by_window_end_then_group() {
         let (captured, options, sink) = stdout(SinkMode::Metrics, SinkFormat::Csv);
         let mut view = ViewOutput::new(&plan(Some(10 * MINUTE)), [&sink], &options).unwrap();
-        let _ = view.changes(vec![change(Op::Insert, MINUTE, 0, 0, 0, "b", 1)]).unwrap();
-        let _ = view.changes(vec![change(Op::Insert, 2 * MINUTE, 0, 0, 1, "a", 1)]).unwrap();
-        let _ = view.changes(vec![change(Op::Insert, 2 * MINUTE + 5, 0, 1, 0, "a", 1)]).unwrap();
+        let _ = view.publish(&ChangeRun::of(vec![change(Op::Insert, MINUTE, 0, 0, 0, "b", 1)])).unwrap();
+        let _ = view.publish(&ChangeRun::of(vec![change(Op::Insert, 2 * MINUTE, 0, 0, 1, "a", 1)])).unwrap();
+        let _ = view.publish(&ChangeRun::of(vec![change(Op::Insert, 2 * MINUTE + 5, 0, 1, 0, "a", 1)])).unwrap();
         // Interrupted: what was published is written.
         let _ = view.finish(false).unwrap();
         let text = captured.text();
@@ -467,7 +484,7 @@ mod tests {
             group: [Value::BigInt(0), Value::BigInt(x)].into(),
             values: [Value::BigInt(x)].into(),
         };
-        let _ = view.changes(vec![row(BEFORE_ALL, 1), row(-1_000_000, 2)]).unwrap();
+        let _ = view.publish(&ChangeRun::of(vec![row(BEFORE_ALL, 1), row(-1_000_000, 2)])).unwrap();
         let (_, counts) = view.finish(true).unwrap();
         assert_eq!(
             captured.text(),
@@ -492,7 +509,10 @@ mod tests {
             sink(SinkMode::Metrics, SinkTarget::File(path.to_str().unwrap().into(), SinkFormat::Ndjson)),
         ];
         let mut view = ViewOutput::new(&plan(None), &sinks, &options).unwrap();
-        assert_eq!(view.changes(vec![change(Op::Insert, MINUTE, 0, 0, 0, "a", 1)]).unwrap(), Flow::Closed);
+        assert_eq!(
+            view.publish(&ChangeRun::of(vec![change(Op::Insert, MINUTE, 0, 0, 0, "a", 1)])).unwrap(),
+            Flow::Closed
+        );
         let (flow, _) = view.finish(false).unwrap();
         assert_eq!(flow, Flow::Closed);
         assert_eq!(std::fs::read_to_string(path).unwrap().lines().count(), 1);

@@ -9,6 +9,7 @@ use crate::engine::output::{Ending, Flow, Reject, RunOutput};
 use crate::error::{Error, Result};
 use crate::plan::Program;
 use crate::sink::Change;
+use crate::sink::block::ChangeRun;
 use crate::source::Source;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -72,8 +73,9 @@ fn broken(promise: String) -> Error {
 }
 
 impl RunOutput for Collector {
-    fn changes(&mut self, view: usize, step: Vec<Change>) -> Result<Flow> {
+    fn publish(&mut self, view: usize, changes: ChangeRun) -> Result<Flow> {
         self.with(|state| {
+            let step: Vec<Change> = changes.into_steps().concat();
             if !step.is_sorted_by(|a, b| a.compare(b).is_lt()) {
                 return Err(broken(format!("a step of view {view} is out of order")));
             }

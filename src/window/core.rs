@@ -6,6 +6,7 @@
 //! * A contribution that is on time for **every** window of its slice goes into the slice's table as it comes.
 //! * Any other accepted contribution waits until its stamp is complete; then all that wait for this stamp are applied at
 //!   once. For windows already closed that is one correction per key; windows still open simply find it in the slice.
+//!   Stamps between two closings that have no key in common are worked off together: each changes its own keys alone.
 //! * A window closes at `end⁻`: its slices are combined. The slices stay until the last of their windows is past its
 //!   horizon, and are dropped whole. Closed windows hold no state of their own but the late records' counts.
 //!
@@ -35,24 +36,34 @@ pub trait SliceTable: Sized {
     fn merge(&mut self, other: &Self);
     /// Adds the keys of `other` that are present in `keys`.
     fn merge_matching(&mut self, other: &Self, keys: &Self);
+    /// Whether some key is in both.
+    fn overlaps(&self, other: &Self) -> bool;
 }
 
 /// Takes the changes that a [`WindowCore`] makes, in the order of instants.
 pub trait Changes<T> {
     /// A window closes at `instant`: every key of `result` has its first result.
     fn closed(&mut self, instant: Instant, window_us: (i64, i64), result: &T);
-    /// A closed window changes at `instant`: `before` and `after` hold the results of the keys of the late records
-    /// (`before` lacks those that had none), `late_before` and `late_after` the late records of those keys
-    /// in the window so far.
-    fn corrected(
-        &mut self,
-        instant: Instant,
-        window_us: (i64, i64),
-        before: &T,
-        after: &T,
-        late_before: &T,
-        late_after: &T,
-    );
+    /// A closed window is corrected.
+    fn corrected(&mut self, correction: &Correction<'_, T>);
+}
+
+/// What late records do to one closed window. Those of several instants may be told together, but no key changes at two
+/// of them.
+#[derive(Debug)]
+pub struct Correction<'a, T> {
+    /// The late records that are accepted, by the instant at which they count.
+    pub late: &'a [(Instant, &'a T)],
+    /// `[start, end)` of the window.
+    pub window_us: (i64, i64),
+    /// Results of the keys of the late records before; those that had none are not in it.
+    pub before: &'a T,
+    /// Results of the keys of the late records.
+    pub after: &'a T,
+    /// Late records of those keys in the window before.
+    pub late_before: &'a T,
+    /// Late records of those keys in the window, these included.
+    pub late_after: &'a T,
 }
 
 /// How much a [`WindowCore`] holds.
@@ -114,11 +125,11 @@ impl<T: SliceTable> WindowCore<T> {
     pub fn advance(&mut self, frontier: Instant, changes: &mut impl Changes<T>) {
         loop {
             let close = self.next_close().filter(|(_, at)| *at < frontier);
-            let late = self.waiting.keys().next().map(|t| (*t, Instant::of_stamp(*t))).filter(|(_, at)| *at < frontier);
+            let late = self.waiting.keys().next().map(|t| Instant::of_stamp(*t)).filter(|at| *at < frontier);
             match (close, late) {
-                (Some((k, at)), Some((_, late_at))) if at < late_at => self.close(k, at, changes),
+                (Some((k, at)), Some(late_at)) if at < late_at => self.close(k, at, changes),
                 (Some((k, at)), None) => self.close(k, at, changes),
-                (_, Some((stamp, at))) => self.correct(stamp, at, changes),
+                (close, Some(_)) => self.correct(close.map_or(frontier, |(_, at)| at.min(frontier)), changes),
                 (None, None) => break,
             }
         }
@@ -167,55 +178,102 @@ impl<T: SliceTable> WindowCore<T> {
         }
     }
 
-    /// All late contributions of one stamp become one change per key and window.
-    fn correct(&mut self, stamp: i64, at: Instant, changes: &mut impl Changes<T>) {
-        let Some(late) = self.waiting.remove(&stamp) else { return };
-        // Windows that end by the stamp are closed, with or without a result.
-        self.closed_through = self.closed_through.max(self.assigner.last_closed(stamp));
-        let before: Vec<(i64, T, T)> = self
-            .affected(&late, stamp)
-            .into_iter()
-            .map(|(k, keys)| {
-                let old = self.results(k, &keys);
-                (k, keys, old)
-            })
-            .collect();
-        for (slice, table) in late {
-            self.slices.entry(slice).or_insert_with(|| self.empty.empty()).merge(&table);
+    /// The first late contributions become changes: all of one stamp, and those of the stamps after it before `until` as long as
+    /// no key comes twice.
+    fn correct(&mut self, until: Instant, changes: &mut impl Changes<T>) {
+        let batch = self.take_late(until);
+        // The slices of the windows that change, as far as keys change.
+        let mut keys = self.empty.empty();
+        batch.iter().flat_map(|(_, slices)| slices.values()).for_each(|table| keys.merge(table));
+        let affected = self.affected(&batch);
+        let of_window = |k: &i64| self.assigner.slices_of_window(*k);
+        let parts: BTreeMap<i64, T> = match (affected.keys().next(), affected.keys().next_back()) {
+            (Some(first), Some(last)) => {
+                let slices = self.slices.range(of_window(first).start..of_window(last).end);
+                slices.map(|(slice, table)| (*slice, self.restricted(table, &keys))).collect()
+            }
+            _ => BTreeMap::new(),
+        };
+        for (_, slices) in &batch {
+            for (slice, table) in slices {
+                self.slices.entry(*slice).or_insert_with(|| self.empty.empty()).merge(table);
+            }
         }
-        for (k, keys, old) in before {
-            let new = self.results(k, &keys);
-            let late = self.late.entry(k).or_insert_with(|| self.empty.empty());
+        for (k, late) in affected {
+            let mut keys = self.empty.empty();
+            late.iter().for_each(|(_, table)| keys.merge(table));
+            let mut before = self.empty.empty();
+            parts.range(of_window(&k)).for_each(|(_, part)| before.merge_matching(part, &keys));
+            let known = self.late.entry(k).or_insert_with(|| self.empty.empty());
             let mut late_before = self.empty.empty();
-            late_before.merge_matching(late, &keys);
-            late.merge(&keys);
-            let mut late_after = self.empty.empty();
-            late_after.merge_matching(late, &keys);
-            changes.corrected(at, self.assigner.bounds(k), &old, &new, &late_before, &late_after);
+            late_before.merge_matching(known, &keys);
+            known.merge(&keys);
+            // What the late records come to, and what was there.
+            let with = |other: &T| {
+                let mut sum = self.empty.empty();
+                sum.merge(&keys);
+                sum.merge(other);
+                sum
+            };
+            changes.corrected(&Correction {
+                late: &late,
+                window_us: self.assigner.bounds(k),
+                after: &with(&before),
+                before: &before,
+                late_after: &with(&late_before),
+                late_before: &late_before,
+            });
         }
     }
 
-    /// The closed windows that accept the contributions of `stamp`, with those contributions combined.
-    fn affected(&self, late: &BTreeMap<i64, T>, stamp: i64) -> BTreeMap<i64, T> {
-        let mut windows: BTreeMap<i64, T> = BTreeMap::new();
+    /// Takes the late contributions of the first stamp out, and of those after it as [`Self::correct`] says.
+    fn take_late(&mut self, mut until: Instant) -> Vec<(i64, BTreeMap<i64, T>)> {
+        let mut batch: Vec<(i64, BTreeMap<i64, T>)> = Vec::new();
+        let mut seen = self.empty.empty();
+        while let Some(entry) = self.waiting.first_entry() {
+            let stamp = *entry.key();
+            let fits = Instant::of_stamp(stamp) < until && entry.get().values().all(|table| !table.overlaps(&seen));
+            if !(batch.is_empty() || fits) {
+                break;
+            }
+            let late = entry.remove();
+            // Windows that end by the stamp are closed, with or without a result.
+            self.closed_through = self.closed_through.max(self.assigner.last_closed(stamp));
+            for (slice, table) in &late {
+                seen.merge(table);
+                // A window still open may have had nothing in it so far.
+                let windows = self.assigner.windows_of_slice(*slice);
+                let open = windows.start.max(self.closed_through + 1);
+                if open < windows.end {
+                    until = until.min(Instant::closing(self.assigner.bounds(open).1));
+                }
+            }
+            batch.push((stamp, late));
+        }
+        batch
+    }
+
+    /// The closed windows that accept contributions of the batch, with those contributions.
+    fn affected<'a>(&self, batch: &'a [(i64, BTreeMap<i64, T>)]) -> BTreeMap<i64, Vec<(Instant, &'a T)>> {
+        let mut windows: BTreeMap<i64, Vec<(Instant, &'a T)>> = BTreeMap::new();
         let Some(horizon) = self.horizon_us else { return windows };
-        for (slice, table) in late {
-            for k in self.assigner.windows_of_slice(*slice) {
-                let end = self.assigner.bounds(k).1;
-                if end <= stamp && stamp.saturating_sub(end) <= horizon {
-                    windows.entry(k).or_insert_with(|| self.empty.empty()).merge(table);
+        for (stamp, late) in batch {
+            for (slice, table) in late {
+                for k in self.assigner.windows_of_slice(*slice) {
+                    let end = self.assigner.bounds(k).1;
+                    if end <= *stamp && stamp.saturating_sub(end) <= horizon {
+                        windows.entry(k).or_default().push((Instant::of_stamp(*stamp), table));
+                    }
                 }
             }
         }
         windows
     }
 
-    fn results(&self, k: i64, keys: &T) -> T {
-        let mut result = self.empty.empty();
-        for (_, part) in self.slices.range(self.assigner.slices_of_window(k)) {
-            result.merge_matching(part, keys);
-        }
-        result
+    fn restricted(&self, table: &T, keys: &T) -> T {
+        let mut out = self.empty.empty();
+        out.merge_matching(table, keys);
+        out
     }
 
     /// Drops what no change before or at `frontier` or later can need; part of [`WindowCore::advance`], on its own for a core that

@@ -29,6 +29,9 @@ impl SliceTable for Sets {
             self.0.entry(*key).or_default().extend(set);
         }
     }
+    fn overlaps(&self, other: &Self) -> bool {
+        self.0.keys().any(|key| other.0.contains_key(key))
+    }
 }
 
 type Row = (Instant, (i64, i64), u8, Vec<usize>, usize, isize);
@@ -42,19 +45,18 @@ impl Changes<Sets> for Log {
             self.0.push((instant, window, *key, set.iter().copied().collect(), 0, 1));
         }
     }
-    fn corrected(
-        &mut self,
-        instant: Instant,
-        window: (i64, i64),
-        before: &Sets,
-        after: &Sets,
-        late_before: &Sets,
-        late_after: &Sets,
-    ) {
-        for (table, late, diff) in [(before, late_before, -1), (after, late_after, 1)] {
+    fn corrected(&mut self, c: &Correction<'_, Sets>) {
+        let instant = |key: &u8| {
+            let mut at: Vec<Instant> =
+                c.late.iter().filter(|(_, t)| t.0.contains_key(key)).map(|(at, _)| *at).collect();
+            at.dedup();
+            assert_eq!(at.len(), 1, "a key changes at one instant");
+            at[0]
+        };
+        for (table, late, diff) in [(c.before, c.late_before, -1), (c.after, c.late_after, 1)] {
             for (key, set) in &table.0 {
                 let late = late.0.get(key).map_or(0, BTreeSet::len);
-                self.0.push((instant, window, *key, set.iter().copied().collect(), late, diff));
+                self.0.push((instant(key), c.window_us, *key, set.iter().copied().collect(), late, diff));
             }
         }
     }
@@ -123,9 +125,11 @@ fn run(assigner: Assigner, horizon: Option<i64>, records: &[Record], advance: &[
         table.0.entry(record.key).or_default().insert(i);
     }
     core.advance(Instant(i64::MAX), &mut log);
-    // Updates that take back what they give are no change.
     let mut rows = log.0;
-    assert!(rows.is_sorted_by_key(|r| r.0), "instants go up");
+    for (i, row) in rows.iter().enumerate().filter(|(_, row)| row.0.time().1) {
+        let (before, after) = rows.split_at(i);
+        assert!(before.iter().all(|r| r.0 <= row.0) && after.iter().all(|r| r.0 >= row.0), "closings stand in order");
+    }
     rows.sort();
     (rows, core.state())
 }

@@ -3,11 +3,12 @@ use crate::aggregate::table::{Rows, Table, TableSpec};
 use crate::aggregate::{AggregateFunc as F, AggregateSpec, RecordOrder};
 use crate::dataflow::operators::Published;
 use crate::dataflow::side::{Side, TableCounts, ViewCounts};
-use crate::engine::ResultRow;
 use crate::engine::ingest::{Contributions, Run, TooLate};
 use crate::engine::output::Reject;
+use crate::per_row::PerRow;
 use crate::record::{ContributionCounts, RecordCounts, RejectReason};
-use crate::sink::{Change, Op};
+use crate::sink::Op;
+use crate::sink::block::ChangeBlock;
 use crate::time::Instant;
 use crate::types::{Column, DataType as T, Value};
 use crate::watermark::blocks::{BlockSummary, Segment, SegmentEntry};
@@ -106,10 +107,6 @@ fn any_value() -> impl Strategy<Value = Value> + Clone {
     select(leaves()).prop_flat_map(|t| prop_oneof![4 => value(&t), 1 => value(&T::List(Box::new(t)))])
 }
 
-fn values() -> impl Strategy<Value = Box<[Value]>> + Clone {
-    vec(any_value(), 0..5).prop_map(Vec::into_boxed_slice)
-}
-
 fn column(dtype: &T, rows: usize) -> BoxedStrategy<Column> {
     let (dtype, null) = (dtype.clone(), prop_oneof![Just(true), Just(false)]);
     (vec(value(&dtype), rows), null)
@@ -165,31 +162,28 @@ fn results(table: &Table) -> String {
     format!("{:?}", table.lower())
 }
 
-fn result_row() -> impl Strategy<Value = ResultRow> {
-    let window = proptest::option::of(any::<(i64, i64)>());
-    let error = ".{0,9}".prop_map(|e| Err(e.as_str().into()));
-    let columns = prop_oneof![3 => values().prop_map(Ok), 1 => error];
-    (window, values(), any::<u64>(), columns).prop_map(|(window_us, group, late_count, values)| ResultRow {
-        window_us,
-        group,
-        late_count,
-        values,
-    })
+fn per_row<X: Clone + Debug + 'static>(one: BoxedStrategy<X>, rows: usize) -> BoxedStrategy<PerRow<X>> {
+    prop_oneof![one.clone().prop_map(PerRow::All), vec(one, rows).prop_map(PerRow::Each)].boxed()
 }
 
-fn change() -> impl Strategy<Value = Change> {
-    let op = select(vec![Op::Delete, Op::UpdateBefore, Op::Insert, Op::UpdateAfter]);
-    (op, any::<(i64, bool)>(), any::<(u64, u64)>(), proptest::option::of(any::<(i64, i64)>()), values(), values())
-        .prop_map(|(op, (watermark_us, closing), (revision, late_count), window_us, group, values)| Change {
-            op,
-            watermark_us,
-            closing,
-            revision,
-            late_count,
-            window_us,
-            group,
-            values,
+fn changes() -> impl Strategy<Value = ChangeBlock> {
+    let op = || select(vec![Op::Delete, Op::UpdateBefore, Op::Insert, Op::UpdateAfter]).boxed();
+    let window = || proptest::option::of(any::<(i64, i64)>()).boxed();
+    (vec(dtype(), 0..3), vec(dtype(), 0..3), 0usize..9).prop_flat_map(move |(group, values, len)| {
+        let columns = |types: Vec<T>| types.iter().map(|t| column(t, len)).collect::<Vec<_>>();
+        let instants = per_row(any::<i64>().prop_map(Instant).boxed(), len);
+        let numbers = || per_row(any::<u64>().boxed(), len);
+        let beside = (any::<bool>(), instants, per_row(op(), len), numbers(), numbers(), per_row(window(), len));
+        let errors = vec(proptest::option::of(".{0,9}"), len);
+        (beside, columns(group), columns(values), errors).prop_map(move |(beside, group, values, errors)| {
+            let (timed, mut at, op, revision, late_count, window_us) = beside;
+            if let PerRow::Each(at) = &mut at {
+                at.sort();
+            }
+            let errors = (0..).zip(errors).filter_map(|(row, e)| e.map(|e| (row, e.as_str().into()))).collect();
+            ChangeBlock { len, timed, at, op, revision, late_count, window_us, group, values, errors }
         })
+    })
 }
 
 fn record_counts() -> impl Strategy<Value = RecordCounts> {
@@ -367,15 +361,16 @@ proptest! {
 
     #[test]
     fn results_and_reports_survive(
-        row in result_row(), at: i64, change in change(), error in proptest::option::of(".{0,9}"), side in side(),
-        summary in summary(), damage in damage()
+        changes in changes(), side in side(), summary in summary(), damage in damage()
     ) {
         survives_equal(&summary, &damage);
-        survives_equal(&row, &damage);
-        survives_equal(&(row, Instant(at)), &damage);
-        survives_equal(&change, &damage);
-        let at = Instant::of_stamp(change.watermark_us);
-        survives_equal(&Published { at, from: 3, change, error: error.map(|e| e.as_str().into()) }, &damage);
+        let sent = Published { from: 3, changes };
+        let using = |back: &Published| {
+            let rows = 0..back.changes.len;
+            rows.for_each(|row| drop((back.changes.change(row), back.changes.error(row).map(str::to_owned))));
+        };
+        let back = survives(&sent, &damage, using);
+        prop_assert_eq!(format!("{back:?}"), format!("{sent:?}"));
         let back = survives(&side, &damage, |_| ());
         prop_assert_eq!(format!("{back:?}"), format!("{side:?}"));
     }
@@ -387,7 +382,6 @@ proptest! {
         let _ = decode::<Column>(&bytes);
         let _ = decode::<Published>(&bytes);
         let _ = decode::<Side>(&bytes);
-        let _ = decode::<ResultRow>(&bytes);
     }
 }
 

@@ -6,7 +6,7 @@ use slackwater::engine::ingest::TooLate;
 use slackwater::engine::output::{Ending, Flow, Reject, RunOutput};
 use slackwater::error::Result;
 use slackwater::plan::Program;
-use slackwater::sink::Change;
+use slackwater::sink::block::ChangeRun;
 use slackwater::source::trace::{TraceItem, TraceSource};
 use slackwater::source::{LaneInfo, LaneReader, Next, Source};
 use slackwater::sql::{self, BareSelectDefaults};
@@ -116,7 +116,7 @@ struct First {
 }
 
 impl RunOutput for First {
-    fn changes(&mut self, _: usize, _: Vec<Change>) -> Result<Flow> {
+    fn publish(&mut self, _: usize, _: ChangeRun) -> Result<Flow> {
         self.at.lock().unwrap().get_or_insert(self.read.load(Ordering::SeqCst));
         Ok(Flow::Open)
     }

@@ -8,7 +8,7 @@ use slackwater::engine::ingest::TooLate;
 use slackwater::engine::output::{Ending, Flow, Reject, RunOutput};
 use slackwater::error::{Error, Result};
 use slackwater::plan::Program;
-use slackwater::sink::Change;
+use slackwater::sink::block::ChangeRun;
 use slackwater::source::{LaneInfo, LaneReader, Next, Source};
 use slackwater::verify::collect::Collector;
 use std::panic::resume_unwind;
@@ -226,9 +226,10 @@ impl Witness {
 }
 
 impl RunOutput for Witness {
-    fn changes(&mut self, view: usize, step: Vec<Change>) -> Result<Flow> {
-        self.called(Deed::Changes(view, step.len(), step.first().map(|c| c.watermark_us)))?;
-        let flow = self.inner.changes(view, step)?;
+    fn publish(&mut self, view: usize, changes: ChangeRun) -> Result<Flow> {
+        let first = changes.rows().next().map(|(block, row)| block.head(row).watermark_us);
+        self.called(Deed::Changes(view, changes.len(), first))?;
+        let flow = self.inner.publish(view, changes)?;
         self.steps += 1;
         if let End::OutputCloses(steps) = self.scene.plan.end
             && self.steps >= steps

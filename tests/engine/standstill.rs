@@ -7,6 +7,7 @@ use slackwater::engine::output::{Ending, Flow, Reject, RunOutput};
 use slackwater::error::Result;
 use slackwater::plan::Program;
 use slackwater::sink::Change;
+use slackwater::sink::block::ChangeRun;
 use slackwater::source::Source;
 use slackwater::source::trace::{TraceItem, TraceSource};
 use slackwater::sql::{self, BareSelectDefaults};
@@ -48,7 +49,7 @@ enum Where {
 struct Panicking(Where);
 
 impl RunOutput for Panicking {
-    fn changes(&mut self, _: usize, _: Vec<Change>) -> Result<Flow> {
+    fn publish(&mut self, _: usize, _: ChangeRun) -> Result<Flow> {
         assert!(!matches!(self.0, Where::Changes), "no changes today");
         Ok(Flow::Open)
     }
@@ -92,9 +93,13 @@ struct Leaving {
 }
 
 impl RunOutput for Leaving {
-    fn changes(&mut self, _: usize, step: Vec<Change>) -> Result<Flow> {
-        self.seen.lock().unwrap().0.extend(step);
-        self.steps = self.steps.saturating_sub(1);
+    fn publish(&mut self, _: usize, changes: ChangeRun) -> Result<Flow> {
+        for step in changes.into_steps() {
+            if self.steps > 0 {
+                self.seen.lock().unwrap().0.extend(step);
+                self.steps -= 1;
+            }
+        }
         Ok(if self.steps == 0 { Flow::Closed } else { Flow::Open })
     }
     fn advance(&mut self, _: usize, _: i64) -> Result<()> {

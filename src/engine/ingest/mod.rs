@@ -17,14 +17,15 @@ pub use judge::TooLate;
 
 use crate::aggregate::table::{Rows, TableSpec};
 use crate::aggregate::{AggregateFunc, AggregateSpec, RecordOrder};
-use crate::engine::ResultRow;
+use crate::engine::update::UpdateBlock;
 use crate::expr::Expr;
 use crate::expr::eval::evaluate;
+use crate::per_row::PerRow;
 use crate::plan::{LateRecords, TablePlan, ViewKind, ViewPlan, WindowedPlan};
 use crate::record::{ContributionCounts, RecordCounts, RejectReason};
 use crate::source::DecodedBlock;
 use crate::time::Instant;
-use crate::types::{ColumnData, Value};
+use crate::types::{Column, ColumnData, DataType};
 use crate::window::Assigner;
 use classes::Classes;
 use columns::{Sieve, TakenColumns};
@@ -84,8 +85,8 @@ impl StampedBlock<'_> {
 pub struct Ingested {
     /// Contributions by worker.
     pub contributions: Vec<(usize, Contributions)>,
-    /// Rows that pass through, with their instants.
-    pub passed: Vec<(ResultRow, Instant)>,
+    /// Rows that pass through, in the order of their instants.
+    pub passed: Option<UpdateBlock>,
     /// Record classes by partition order (rejects of the table not included).
     pub records: BTreeMap<u32, RecordCounts>,
     /// Contribution classes.
@@ -248,6 +249,10 @@ impl ViewIngest {
             sieve.reject(result.errors, &map);
             results.push(result.column);
         }
+        // Without a watermark the records pass as they stand, whatever their partitions.
+        let timed = !stamped.block.event_time_us.is_empty();
+        let (mut taken, mut instants) = (Vec::with_capacity(map.len()), Vec::with_capacity(map.len()));
+        let (mut partitions, mut positions) = (Vec::with_capacity(map.len()), Vec::with_capacity(map.len()));
         for (at, row) in map.into_iter().enumerate() {
             if sieve.rejected.contains_key(&row) {
                 continue;
@@ -263,17 +268,24 @@ impl ViewIngest {
             // One contribution, as a dropped row is one too.
             classes.count(row, |c| c.on_time += 1);
             out.counts.on_time += 1;
-            // Without a watermark the records pass as they stand, whatever their partitions.
-            let timed = !stamped.block.event_time_us.is_empty();
-            let partition = if timed { stamped.partition(r) } else { stamped.block.lane };
-            let place = [i64::from(partition), i64::try_from(stamped.position(r)).unwrap_or(i64::MAX)];
-            let row = ResultRow {
-                window_us: None,
-                group: place.into_iter().map(Value::BigInt).collect(),
-                late_count: 0,
-                values: Ok(results.iter().map(|c| c.value(at)).collect()),
-            };
-            out.passed.push((row, Instant::of_stamp(stamp)));
+            taken.push(at as u32);
+            instants.push(Instant::of_stamp(stamp));
+            partitions.push(i64::from(if timed { stamped.partition(r) } else { stamped.block.lane }));
+            positions.push(i64::try_from(stamped.position(r)).unwrap_or(i64::MAX));
+        }
+        if !taken.is_empty() {
+            let place = |numbers| Column { dtype: DataType::BigInt, data: ColumnData::I64(numbers), nulls: None };
+            out.passed = Some(UpdateBlock {
+                len: taken.len(),
+                at: PerRow::Each(instants),
+                diff: PerRow::All(1),
+                window_us: PerRow::All(None),
+                late_count: PerRow::All(0),
+                group: vec![place(partitions), place(positions)],
+                values: results.iter().map(|column| column.take(&taken)).collect(),
+                errors: Vec::new(),
+            });
+            out.passed = out.passed.take().map(by_instant);
         }
         finish_rejects(sieve, classes, out);
     }
@@ -282,6 +294,17 @@ impl ViewIngest {
     pub fn too_late_names(&self) -> Vec<String> {
         self.used.iter().filter_map(|c| self.names.get(*c).cloned()).collect()
     }
+}
+
+/// Stamps of several partitions stand in one block as they come.
+fn by_instant(block: UpdateBlock) -> UpdateBlock {
+    let PerRow::Each(at) = &block.at else { return block };
+    if at.is_sorted() {
+        return block;
+    }
+    let mut rows: Vec<u32> = (0..block.len as u32).collect();
+    rows.sort_by_key(|row| block.at.get(*row as usize));
+    block.take(&rows)
 }
 
 fn finish_rejects(sieve: Sieve, classes: &mut Classes<'_>, out: &mut Ingested) {
