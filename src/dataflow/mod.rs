@@ -18,6 +18,7 @@ mod instant;
 mod notes;
 pub mod operators;
 pub mod parcel;
+mod refusal;
 pub(crate) mod side;
 mod table;
 pub mod typed;

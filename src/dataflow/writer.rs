@@ -1,12 +1,13 @@
 //! The end of the run where changes are gathered: they are given to the output as they become complete.
 
 use super::operators::{Gathered, Published};
+use super::refusal::{Bound, Place};
 use super::side::{Side, TableCounts, ViewCounts};
 use super::table::timed;
 use super::{Shared, Stopped};
-use crate::engine::output::{Ending, Flow, RunOutput, TableEnding};
+use crate::engine::output::{Ending, Flow, Reject, RunOutput, TableEnding};
 use crate::error::{Error, Result};
-use crate::plan::{Program, ViewPlan};
+use crate::plan::{OnError, Program, ViewPlan};
 use crate::record::Ledger;
 use crate::sink::Change;
 use crate::time::Instant;
@@ -33,12 +34,12 @@ pub(super) struct Writer {
     broken: bool,
     /// The first change that cannot be published: its instant and view, and why.
     unpublished: Option<(Instant, usize, Error)>,
-    /// The output refused a reject: the first in the input of those that were read, and why.
-    refused: Option<(Option<RejectPlace>, Error)>,
+    /// By table, whether a reject ends the run.
+    fails: Vec<bool>,
+    /// The least reject that the output refused, and why.
+    refused: Option<(Place, Error)>,
+    bound: Bound,
 }
-
-/// Table, partition order and position.
-type RejectPlace = (u32, Option<u32>, u64);
 
 impl Writer {
     /// Gives to `output` what comes together in `gathered` (by view) and `side`.
@@ -47,6 +48,7 @@ impl Writer {
         gathered: Vec<Option<Rc<RefCell<Gathered>>>>,
         side: Option<Rc<RefCell<Vec<Side>>>>,
         program: &Program,
+        bound: &Bound,
     ) -> Self {
         let views = program.views.len();
         Writer {
@@ -61,7 +63,9 @@ impl Writer {
             upto: vec![Instant(i64::MIN); views],
             broken: false,
             unpublished: None,
+            fails: program.tables.iter().map(|t| t.on_error == OnError::Fail).collect(),
             refused: None,
+            bound: bound.clone(),
         }
     }
 
@@ -76,13 +80,18 @@ impl Writer {
         }
     }
 
-    /// Ends the reading. By the time all workers have stopped, every earlier block of the lane has been heard of, so that
-    /// the run's error is the lane's first, whoever found another one sooner.
-    fn refuse(&mut self, place: Option<RejectPlace>, error: Error, shared: &Shared) {
-        shared.stop_for(Stopped::Failed(error.to_string()));
-        if self.refused.as_ref().is_none_or(|(at, _)| place < *at) {
+    /// Rejects of one block. One that is refused does not end the reading at once: a lesser one may still be found.
+    fn rejects(&mut self, table: u32, rejects: Vec<Reject>) -> Result<()> {
+        let place = rejects.first().map(|r| Place { position: r.position, table, lane: r.lane });
+        let Err(error) = self.output.rejects(table as usize, rejects) else { return Ok(()) };
+        let Some(place) = place.filter(|_| self.fails.get(table as usize).is_some_and(|fails| *fails)) else {
+            return Err(error);
+        };
+        if self.refused.as_ref().is_none_or(|(least, _)| place < *least) {
             self.refused = Some((place, error));
+            self.bound.lower(place);
         }
+        Ok(())
     }
 
     fn try_write(&mut self, shared: &Shared) -> Result<()> {
@@ -91,12 +100,7 @@ impl Writer {
             match side {
                 Side::Lags(view, lags) => self.output.lags(view as usize, &lags),
                 Side::TooLate(view, rows) => self.output.too_late(view as usize, rows)?,
-                Side::Rejects(table, rejects) => {
-                    let place = rejects.first().map(|r| (table, r.partition, r.position));
-                    if let Err(error) = self.output.rejects(table as usize, rejects) {
-                        self.refuse(place, error, shared);
-                    }
-                }
+                Side::Rejects(table, rejects) => self.rejects(table, rejects)?,
                 Side::View(view, counts) => self.views.get_mut(view as usize).into_iter().for_each(|v| v.add(&counts)),
                 Side::Table(table, counts) => {
                     self.tables.get_mut(table as usize).into_iter().for_each(|t| t.add(&counts))
@@ -173,14 +177,14 @@ impl Writer {
     /// process must have done so before one of them completes its files.
     pub fn conclude(&mut self, shared: &Shared) {
         self.write(shared);
+        if let Some((_, error)) = self.refused.take() {
+            shared.fail(error);
+        }
         if let Some((_, _, error)) = self.unpublished.take() {
             self.broken = true;
             if self.side.is_some() {
                 shared.fail(error);
             }
-        }
-        if let Some((_, error)) = self.refused.take() {
-            shared.fail(error);
         }
     }
 
