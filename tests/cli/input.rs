@@ -511,3 +511,21 @@ fn a_name_that_is_no_text_is_an_error() {
     assert!(ran.stderr.contains("is not UTF-8") && ran.stderr.contains("hint: rename it"), "{ran:?}");
     folder.sql(&(table_over("path = 'in-1.ndjson'", "") + COUNTS), &[]).ok();
 }
+
+/// What follows the last member of a gzip file: NUL bytes are padding, anything else is called what it is.
+#[test]
+fn bytes_after_gzip_are_padding_or_named() {
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut gzip, TWO.as_bytes()).unwrap();
+    let bytes = gzip.finish().unwrap();
+    let of = |more: &[u8]| [&bytes[..], more].concat();
+    let sql = table_over("path = 'in.ndjson.gz'", "") + COUNTS;
+    let plain = Folder::with("in.ndjson.gz", &bytes).sql(&sql, &[]).ok();
+    let padded = Folder::with("in.ndjson.gz", of(&[0; 4_096])).sql(&sql, &[]).ok();
+    assert_eq!(padded.stdout, plain.stdout);
+    for more in [&b"\n"[..], b"{\"k\":\"a\"}\n", &[0, 0, 7]] {
+        let expected = "error: in.ndjson.gz: expected another gzip member or the end of the file, found other bytes\nhint: the records before them were read; cut off what is not compressed\n";
+        Folder::with("in.ndjson.gz", of(more)).sql(&sql, &[]).fails(1, &[expected]);
+    }
+    Folder::with("in.ndjson.gz", of(&bytes[..bytes.len() / 2])).sql(&sql, &[]).fails(1, &["truncated gzip data"]);
+}
