@@ -22,6 +22,8 @@ pub(super) struct Writer {
     gathered: Vec<Option<Rc<RefCell<Gathered>>>>,
     /// The table of each view.
     table_of: Vec<usize>,
+    /// Each view in words.
+    names: Vec<String>,
     /// Whether a view's instants are times.
     timed: Vec<bool>,
     /// What workers tell beside rows; the writer that has it is the one that takes everything.
@@ -56,6 +58,7 @@ impl Writer {
             gathered,
             timed: program.views.iter().map(|v| program.tables.get(v.table).is_some_and(timed)).collect(),
             table_of: program.views.iter().map(|v| v.table).collect(),
+            names: (1..).zip(&program.views).map(|(n, v)| in_words(n, v)).collect(),
             side,
             views: vec![ViewCounts::default(); views],
             tables: vec![TableCounts::default(); program.tables.len()],
@@ -117,7 +120,7 @@ impl Writer {
                 if self.unpublished.as_ref().is_some_and(|(first, failed, _)| *failed == view || *first < at) {
                     break;
                 }
-                match sound(step) {
+                match sound(self.names.get(view).map_or("", String::as_str), step) {
                     Err(error) => self.fail_at(at, view, error),
                     Ok(changes) => {
                         if self.output.changes(view, changes)? == Flow::Closed {
@@ -216,38 +219,48 @@ impl Writer {
     }
 }
 
-/// The changes of a step, or the error of the first that cannot be published.
-fn sound(step: Vec<Published>) -> Result<Vec<Change>> {
+/// A view in words; those without a name are counted.
+fn in_words(number: usize, view: &ViewPlan) -> String {
+    view.name.as_ref().map_or_else(|| format!("query {number}"), |name| format!("view {name}"))
+}
+
+/// The changes of a step of the view named, or the error of the first that cannot be published.
+fn sound(view: &str, step: Vec<Published>) -> Result<Vec<Change>> {
     let mut changes = Vec::with_capacity(step.len());
-    for published in step {
-        if let Some(error) = published.error {
-            let change = published.change;
-            let mut place = String::new();
-            if let Some((start, end)) = change.window_us {
-                place.push_str("window [");
-                crate::time::format_timestamp(start, &mut place);
-                place.push_str(", ");
-                crate::time::format_timestamp(end, &mut place);
-                place.push(')');
-            }
-            if !change.group.is_empty() {
-                place.push_str(", group ");
-            }
-            for (at, value) in change.group.iter().enumerate() {
-                place.push_str(if at == 0 { "" } else { ", " });
-                crate::sink::text::write_json(value, &mut place);
-            }
-            let failed = Error::output(error.into_string()).at(place);
-            let sum = failed.message().ends_with("does not fit BIGINT");
-            return Err(if sum {
-                failed.with_hint("a sum of CAST(x AS DECIMAL(38,0)) or of DOUBLE holds more")
-            } else {
-                failed
-            });
+    for Published { change, error, .. } in step {
+        match error {
+            None => changes.push(change),
+            Some(error) => return Err(unpublishable(view, &change, error.into_string())),
         }
-        changes.push(published.change);
     }
     Ok(changes)
+}
+
+/// The error of a result that cannot be published: of which view, window and group, and what to do about it.
+fn unpublishable(view: &str, change: &Change, message: String) -> Error {
+    let mut place = view.to_owned();
+    if let Some((start, end)) = change.window_us {
+        place.push_str(", window [");
+        crate::time::format_timestamp(start, &mut place);
+        place.push_str(", ");
+        crate::time::format_timestamp(end, &mut place);
+        place.push(')');
+    }
+    if !change.group.is_empty() {
+        place.push_str(", group ");
+    }
+    for (at, value) in change.group.iter().enumerate() {
+        place.push_str(if at == 0 { "" } else { ", " });
+        crate::sink::text::write_json(value, &mut place);
+    }
+    let hint = if message.contains("does not fit BIGINT") {
+        "a sum of CAST(x AS DECIMAL(38,0)) or of DOUBLE holds more"
+    } else if message.contains("out of range") {
+        "compute it in a wider type (CAST to DECIMAL or DOUBLE), or leave such results out: CASE, HAVING"
+    } else {
+        "a result that cannot be computed ends the run; leave it out: CASE, HAVING"
+    };
+    Error::output(message).at(place).with_hint(hint)
 }
 
 /// The ledger of a view with its partitions named.

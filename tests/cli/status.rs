@@ -222,6 +222,42 @@ fn outputs_that_cannot_be_written_fail() {
     }
 }
 
+/// What fails after the aggregation is named whole: view, window, group, column, and what to do.
+#[test]
+fn a_result_that_cannot_be_computed_names_its_column() {
+    let line = |v: i64| format!("{{\"k\":\"a\",\"v\":{v},\"at\":1000}}\n");
+    let folder = Folder::with("in.ndjson", line(i64::MAX));
+    let view = |select: &str, having: &str| {
+        format!(
+            "CREATE MATERIALIZED VIEW v AS SELECT k, window_start, {select} FROM TUMBLE(t, at, INTERVAL '10 seconds')
+            GROUP BY k, window_start {having}; CREATE SINK a FROM v WITH (connector = 'stdout');"
+        )
+    };
+    let place = "view v, window [1970-01-01T00:00:00Z, 1970-01-01T00:00:10Z), group \"a\": ";
+    let wider = "hint: compute it in a wider type (CAST to DECIMAL or DOUBLE), or leave such results out: CASE, HAVING";
+    for (select, having, what) in [
+        ("count(*) AS n, sum(v) + 1 AS \"one more\"", "", "BIGINT out of range (column \"one more\")"),
+        ("CAST(max(v) AS DECIMAL(5,2)) AS d", "", "DECIMAL(5,2) out of range (column \"d\")"),
+        ("count(*) AS n", "HAVING sum(v) + 1 > 0", "BIGINT out of range (HAVING)"),
+    ] {
+        let found = folder.sql(&(table("") + &view(select, having)), &[]);
+        found.fails(1, &[&format!("error: {place}{what}\n{wider}")]);
+    }
+    let bare = "SELECT window_start, sum(v) + 1 AS s FROM TUMBLE(t, at, INTERVAL '10 seconds') GROUP BY window_start";
+    let whole =
+        "error: query 1, window [1970-01-01T00:00:00Z, 1970-01-01T00:00:10Z): BIGINT out of range (column \"s\")\n";
+    folder.sql(&(table("") + bare), &[]).fails(1, &[whole]);
+    // A sum of its own: the column that shows it, or HAVING.
+    folder.write("in.ndjson", line(i64::MAX).repeat(2));
+    for (select, having, of) in
+        [("count(*) AS n, sum(v) AS s", "", "column \"s\""), ("count(*) AS n", "HAVING sum(v) > 0", "HAVING")]
+    {
+        let whole =
+            format!("error: {place}the sum 18446744073709551614 does not fit BIGINT ({of})\nhint: a sum of CAST");
+        folder.sql(&(table("") + &view(select, having)), &[]).fails(1, &[&whole]);
+    }
+}
+
 /// Whoever finds a reject first: the run names the first of the file.
 #[test]
 fn on_error_fail_names_the_first_reject() {
