@@ -12,7 +12,8 @@ pub enum ErrorKind {
     Input,
     /// A result could not be computed or written (exit status 1).
     Output,
-    /// The processes of a cluster did not come together, or one was lost (exit status 4). Starting them again may help.
+    /// Another process of a cluster is the cause: they did not come together, one was lost, or one failed, with a message of
+    /// its own (exit status 4).
     Cluster,
 }
 

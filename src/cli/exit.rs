@@ -8,7 +8,8 @@ pub const FAILURE: u8 = 1;
 pub const USAGE: u8 = 2;
 /// `verify` found a difference between the engine and the oracle.
 pub const DIFFERENCE: u8 = 3;
-/// The processes of a cluster did not come together, or one of them was lost. Starting all of them again may help.
+/// A run of several processes failed because of another one: they did not come together, one was lost, or one failed. If one
+/// failed, its own message says what for, and it ends with the status of that.
 pub const CLUSTER: u8 = 4;
 /// Ended by Ctrl-C (or SIGTERM); what was final has been published.
 pub const INTERRUPTED: u8 = 130;

@@ -4,6 +4,7 @@ use super::run::open_sources;
 use super::{ProgramArgs, exit, print_out};
 use crate::dataflow::deal;
 use crate::error::Result;
+use crate::sink::summary::plural;
 use crate::source::SourceOptions;
 use clap::Args;
 use std::fmt::Write;
@@ -28,7 +29,8 @@ pub(super) fn run(args: &ExplainArgs) -> Result<u8> {
     if args.workers.is_some() || args.processes.is_some() {
         let (threads, processes) = (usize::from(args.workers.unwrap_or(1)), usize::from(args.processes.unwrap_or(1)));
         let sources = open_sources(&program, &SourceOptions { workers: threads * processes, ..Default::default() })?;
-        let _ = writeln!(text, "readers: {processes} process(es) of {threads} thread(s)");
+        let many = if processes == 1 { "process" } else { "processes" };
+        let _ = writeln!(text, "readers: {processes} {many} of {threads} thread{}", plural(threads as u64));
         for (table, source) in program.tables.iter().zip(&sources) {
             let _ = writeln!(text, "  table {}", table.name);
             text.push_str(&deal::in_words(source.lanes(), processes, threads));

@@ -30,7 +30,7 @@ use std::process::ExitCode;
   slackwater run -e \"SELECT …\" --horizon 3m | jq .
   slackwater schema events.ndjson > table.sql
 
-Exit status: 0 success · 1 a run failed · 2 wrong query, setting or arguments · 3 verify found a difference · 4 a process of a cluster was lost · 130 interrupted")]
+Exit status: 0 success · 1 a run failed · 2 wrong query, setting or arguments · 3 verify found a difference · 4 another process of a cluster failed, was lost or not found · 130 interrupted")]
 struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -71,11 +71,16 @@ fn render(path: &Path, sample: &Sample, layout: &Layout, guess: &Guess) -> Strin
 }
 
 fn comments(out: &mut String, path: &Path, sample: &Sample, guess: &Guess) {
-    let _ =
-        writeln!(out, "-- guessed from the first {} records of {}", sample.rows, one_line(&path.display().to_string()));
-    if sample.broken > 0 {
-        let _ = writeln!(out, "-- {} lines among them are no records", sample.broken);
-    }
+    let path = one_line(&path.display().to_string());
+    let _ = match sample.rows {
+        1 => writeln!(out, "-- guessed from the first record of {path}"),
+        rows => writeln!(out, "-- guessed from the first {rows} records of {path}"),
+    };
+    let _ = match sample.broken {
+        0 => Ok(()),
+        1 => writeln!(out, "-- 1 line among them is no record"),
+        broken => writeln!(out, "-- {broken} lines among them are no records"),
+    };
     let name = |at: usize| guess.columns.get(at).map_or(String::new(), |c| one_line(&c.path.join(".")));
     match (guess.event_time, guess.lags) {
         (Some(at), Some(lags)) => {
@@ -295,7 +300,7 @@ CREATE TABLE orders (
         gzip.write_all(lines.as_bytes()).expect("memory");
         let text = schema_of("2026 it's.log.gz", &gzip.finish().expect("memory"), None).expect("a guess");
         for part in [
-            "-- guessed from the first 2 records of 2026 it's.log.gz\n-- 1 lines among them are no records\n",
+            "-- guessed from the first 2 records of 2026 it's.log.gz\n-- 1 line among them is no record\n",
             "--   p50 0s  p90 3m20s  p99 3m20s  max 3m20s\n",
             "CREATE TABLE t_2026_it_s (\n  payload.\"order\" TEXT,\n  \"payload\".\"Id\" BIGINT,\n  \"payload\".\"id\" BIGINT,\n",
             "  ts TIMESTAMP,\n  received_at TIMESTAMP,\n  tags TEXT, -- lists or objects, as JSON text\n  \"odd\n'name\" TEXT, -- no value seen\n",

@@ -2,6 +2,7 @@
 
 use super::{ProgramArgs, exit, print_out};
 use crate::error::Result;
+use crate::sink::summary::plural;
 use crate::verify::check::{RECORDS_MAX, Report, Verdict, VerifyOptions, verify};
 use clap::Args;
 use std::fmt::Write;
@@ -45,12 +46,14 @@ fn text(report: &Report) -> String {
     for view in &report.views {
         match &view.ends_with {
             Some(error) if view.differences.is_empty() => {
-                line(&mut out, &format!("{}: {} records, both end with: {error}", view.name, view.records));
+                let Verdict { name, records, .. } = view;
+                line(&mut out, &format!("{name}: {records} record{}, both end with: {error}", plural(*records)));
             }
-            _ => line(
-                &mut out,
-                &format!("{}: {} changes, {} records, {}", view.name, view.changes, view.records, verdict(view)),
-            ),
+            _ => {
+                let Verdict { name, changes, records, .. } = view;
+                let (many, more) = (plural(*changes), plural(*records));
+                line(&mut out, &format!("{name}: {changes} change{many}, {records} record{more}, {}", verdict(view)));
+            }
         }
         differences(&mut out, view);
     }
@@ -106,6 +109,8 @@ mod tests {
         let view = Verdict { name: "v".into(), changes: 4, records: 7, ..Verdict::default() };
         let equal = Report { views: vec![view.clone()], tables: vec![] };
         assert_eq!(text(&equal), "v: 4 changes, 7 records, equal\n");
+        let one = Verdict { changes: 1, records: 1, ..view.clone() };
+        assert_eq!(text(&Report { views: vec![one], tables: vec![] }), "v: 1 change, 1 record, equal\n");
         let report = Report { views: vec![Verdict { differences: vec![found; 7], ..view }], tables: vec![] };
         let text = text(&report);
         let shown = "v: 4 changes, 7 records, DIFFERENT in 7 rows\n  changelog (workers 2, blocks of 64 bytes)\n    oracle +I 5\n    engine nothing\n";

@@ -156,6 +156,11 @@ fn seconds(duration: Duration) -> String {
     }
 }
 
+/// Whole seconds that are left, begun ones included: nobody waits on with none.
+fn seconds_left(left: Duration) -> u64 {
+    left.as_secs().saturating_add(u64::from(left.subsec_nanos() > 0)).max(1)
+}
+
 /// The clock, for deadlines of the network alone.
 #[expect(clippy::disallowed_methods, reason = "deadlines of the start; no result depends on it")]
 fn now() -> Instant {

@@ -13,7 +13,7 @@ use super::hosts::Place;
 use super::mesh::{Caller, Tuning};
 use super::secret::HINT;
 use super::terms::{InputFile, Terms, TermsReader};
-use super::{ClusterConfig, now, seconds};
+use super::{ClusterConfig, now, seconds, seconds_left};
 use crate::error::{Error, ErrorKind, Result};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -493,7 +493,7 @@ impl Start<'_> {
         };
         let missing: Vec<_> = self.missing().into_iter().map(named).collect();
         let whom = if missing.is_empty() { self.unready() } else { missing.join(", ") };
-        let left = self.deadline.saturating_duration_since(now()).as_secs();
+        let left = seconds_left(self.deadline.saturating_duration_since(now()));
         self.say(format!("waiting for {whom}, {left} s left"));
     }
 

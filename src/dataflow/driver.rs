@@ -3,6 +3,7 @@
 use super::deal::Crew;
 use super::notes::{Notes, Stage};
 use super::operators::{Cutoff, by_worker, forward};
+use super::refusal::Bound;
 use super::side::{Side, ViewCounts};
 use super::table::{TableDriver, timed};
 use super::view::{How, InputOf, View, ViewChanges, ViewInput, build_view};
@@ -51,8 +52,9 @@ impl Work<'_> {
     /// Everything one worker does in a run. Returns whether the whole input was read. Returns early, its dataflows not run
     /// out, when another worker has panicked or a peer was lost.
     pub fn run(&self, worker: &mut Worker, outlets: Outlets) -> bool {
-        let mut notes = Notes::new(worker, self.crew, self.shared);
-        let mut built = self.build(worker, outlets);
+        let bound = Bound::default();
+        let mut notes = Notes::new(worker, self.crew, bound.clone(), self.shared);
+        let mut built = self.build(worker, outlets, &bound);
         let leader = self.crew.thread == 0;
         loop {
             let turn = self.options.schedule.as_ref().map(|schedule| schedule.turn(self.crew.index()));
@@ -120,7 +122,7 @@ impl Work<'_> {
         busy
     }
 
-    fn build(&self, worker: &mut Worker, outlets: Outlets) -> Built {
+    fn build(&self, worker: &mut Worker, outlets: Outlets, bound: &Bound) -> Built {
         let cutoffs: Vec<Cutoff> = self.program.tables.iter().map(|_| Cutoff::default()).collect();
         let received: Rc<RefCell<Vec<Side>>> = Rc::default();
         let sink = Rc::clone(&received);
@@ -165,17 +167,17 @@ impl Work<'_> {
                 }
             }
             let cutoff = cutoffs.get(t).cloned().unwrap_or_default();
-            tables.push(TableDriver::new(t, plan, source, self.crew, views, cutoff));
+            tables.push(TableDriver::new(t, plan, source, self.crew, views, (cutoff, bound.clone())));
         }
         let mut writers = Vec::new();
         // Files of their own are completed first: the summary is that of a run whose files are there.
         if let Some(output) = outlets.own {
             let gathered = changes.iter().map(|c| c.own.clone()).collect();
-            writers.push(Writer::new(output, gathered, None, self.program));
+            writers.push(Writer::new(output, gathered, None, self.program, bound));
         }
         if let Some(output) = outlets.all {
             let gathered = changes.iter().map(|c| Some(Rc::clone(&c.all))).collect();
-            writers.push(Writer::new(output, gathered, Some(received), self.program));
+            writers.push(Writer::new(output, gathered, Some(received), self.program, bound));
         }
         Built { tables, side: Some(side), writers, results }
     }
@@ -197,6 +199,9 @@ impl Work<'_> {
             if let Some(side) = &mut side {
                 table.settle(self.shared, side);
                 table.advance();
+                if !self.shared.stopping() {
+                    table.search_rest(side);
+                }
                 for view in &mut table.views {
                     side.send(Side::View(view.index as u32, std::mem::take(&mut view.counts)));
                 }

@@ -18,6 +18,7 @@ mod instant;
 mod notes;
 pub mod operators;
 pub mod parcel;
+mod refusal;
 pub(crate) mod side;
 mod table;
 pub mod typed;
@@ -135,8 +136,8 @@ impl Default for Progress {
 pub(crate) struct Shared {
     process: usize,
     stop: Arc<AtomicBool>,
-    /// Why, if not from outside.
-    why: Mutex<Option<Stopped>>,
+    /// Why and whose reason it is, if not from outside.
+    why: Mutex<Option<(usize, Stopped)>>,
     /// The process that was the first to say so, and its reason.
     heard: Mutex<Option<(usize, Stopped)>>,
     /// The other processes know that this one stops.
@@ -207,7 +208,11 @@ impl Shared {
     }
     /// Ends the reading.
     fn stop_for(&self, why: Stopped) {
-        lock(&self.why).get_or_insert(why);
+        self.stop_for_process(self.process, why);
+    }
+    /// Ends the reading for the reason of that process.
+    fn stop_for_process(&self, process: usize, why: Stopped) {
+        lock(&self.why).get_or_insert((process, why));
         self.stop.store(true, Ordering::SeqCst);
     }
     /// Why this process stops and whose reason it is, if the others are still to be told. What was heard is passed on:
@@ -230,8 +235,11 @@ impl Shared {
         if let Some(heard) = lock(&self.heard).clone() {
             return Some(heard);
         }
-        let error = self.own_error().map(Stopped::Failed);
-        Some((self.process, error.or_else(|| lock(&self.why).clone()).unwrap_or(Stopped::Interrupted)))
+        if let Some(error) = self.own_error() {
+            return Some((self.process, Stopped::Failed(error)));
+        }
+        // What was heard after a stop from outside, and before that was told, is still the other process's.
+        Some(lock(&self.why).clone().unwrap_or((self.process, Stopped::Interrupted)))
     }
     /// Another process stops.
     fn told_to_stop(&self, process: usize, why: Stopped) {
@@ -241,7 +249,7 @@ impl Shared {
         if let Stopped::Failed(message) = &why {
             self.fail(Error::cluster(format!("process {process} failed: {message}")));
         }
-        self.stop_for(why);
+        self.stop_for_process(process, why);
     }
     /// Messages and changes that process `from` waits for were absorbed.
     fn absorbed(&self, from: u64, messages: u64, rows: u64) {
@@ -417,7 +425,7 @@ fn execute(
         (None, None) => {
             let traffic = shared.watch.as_ref().map(|watch| watch.traffic());
             let exchanged_bytes = traffic.map(|t| t.iter().map(|t| t.sent_bytes + t.received_bytes).sum());
-            Ok(Ended { complete, stopped: lock(&shared.why).clone(), exchanged_bytes })
+            Ok(Ended { complete, stopped: lock(&shared.why).clone().map(|(_, why)| why), exchanged_bytes })
         }
     }
 }
@@ -431,4 +439,33 @@ fn lost_at(loss: cluster::Loss, watermark_us: i64) -> Error {
     }
     let hint = "all processes end when one does; start them all again";
     Error::cluster(format!("{loss}{at}")).with_hint(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is passed on is the originator's, whatever this process is about.
+    #[test]
+    fn a_stop_keeps_the_number_of_who_stopped() {
+        let stopped = |stop: bool| Shared::new(&Arc::new(AtomicBool::new(stop)), 1, 3);
+        let failed = || Stopped::Failed("in.gz: truncated gzip data".to_owned());
+        for stopping in [false, true] {
+            let shared = stopped(stopping);
+            shared.told_to_stop(2, failed());
+            shared.told_to_stop(0, Stopped::Closed);
+            assert_eq!(shared.stop_to_tell(), Some((2, failed())), "stopping: {stopping}");
+            assert_eq!(shared.stop_to_tell(), None, "once");
+        }
+        let shared = stopped(true);
+        assert_eq!(shared.stop_to_tell(), Some((1, Stopped::Interrupted)));
+        // An error of one's own is told before what is heard later.
+        let shared = stopped(false);
+        shared.fail(Error::input("no space"));
+        shared.told_to_stop(2, failed());
+        assert_eq!(shared.stop_to_tell(), Some((1, Stopped::Failed("no space".to_owned()))));
+        let shared = stopped(false);
+        shared.stop_for(Stopped::Closed);
+        assert_eq!(shared.stop_to_tell(), Some((1, Stopped::Closed)));
+    }
 }

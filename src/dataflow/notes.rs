@@ -2,6 +2,7 @@
 
 use super::deal::Crew;
 use super::operators::{by_worker, forward};
+use super::refusal::{Bound, Extent, Place};
 use super::view::InputOf;
 use super::{Shared, Stopped};
 use crate::error::Error;
@@ -32,6 +33,10 @@ pub(super) enum Note {
     Absorbed(u64, u64),
     /// The process named has come through a stage of the end, or has failed with this error.
     Passed(u32, u32, Option<String>),
+    /// A block of the table named was searched for rejects, and gives nothing else.
+    Searched(u32, Extent),
+    /// A reject was refused; only lesser ones are of interest.
+    Refused(Place),
 }
 
 /// Stages of the end that all processes pass together, so that a failure of one keeps the others from publishing.
@@ -48,6 +53,8 @@ pub(super) enum Stage {
 pub(super) enum Read {
     /// A block, of which this is known.
     Block(BlockSummary),
+    /// A block that was only searched for rejects.
+    Searched(Extent),
     /// The end of its part of a lane.
     End(u32),
 }
@@ -68,6 +75,8 @@ impl Wire for Addressed {
             Note::Stop(process, why) => process.size() + why.size(),
             Note::Absorbed(messages, rows) => messages.size() + rows.size(),
             Note::Passed(stage, process, error) => stage.size() + process.size() + error.size(),
+            Note::Searched(table, extent) => table.size() + extent.size(),
+            Note::Refused(place) => place.size(),
         }
     }
     fn put(&self, out: &mut Writer) {
@@ -105,6 +114,15 @@ impl Wire for Addressed {
                 process.put(out);
                 error.put(out);
             }
+            Note::Searched(table, extent) => {
+                tag(6);
+                table.put(out);
+                extent.put(out);
+            }
+            Note::Refused(place) => {
+                tag(7);
+                place.put(out);
+            }
         }
     }
     fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
@@ -117,6 +135,8 @@ impl Wire for Addressed {
             3 => Note::Stop(Wire::get(from)?, Wire::get(from)?),
             4 => Note::Absorbed(Wire::get(from)?, Wire::get(from)?),
             5 => Note::Passed(Wire::get(from)?, Wire::get(from)?, Wire::get(from)?),
+            6 => Note::Searched(Wire::get(from)?, Wire::get(from)?),
+            7 => Note::Refused(Wire::get(from)?),
             _ => return Err(WireError { at, what: "expected a note's tag" }),
         };
         Ok(Addressed { to, note })
@@ -157,11 +177,14 @@ pub(super) struct Notes {
     own_done: bool,
     /// By stage and process.
     passed: [Vec<bool>; 2],
+    bound: Bound,
+    /// What was last told of it.
+    told: Option<Place>,
 }
 
 impl Notes {
-    /// Builds the dataflow of notes.
-    pub fn new(worker: &mut Worker, crew: Crew, shared: &Arc<Shared>) -> Self {
+    /// Builds the dataflow of notes. `bound` is lowered by what is heard; what worker 0 lowers is told.
+    pub fn new(worker: &mut Worker, crew: Crew, bound: Bound, shared: &Arc<Shared>) -> Self {
         let received: Rc<RefCell<Vec<Addressed>>> = Rc::default();
         let sink = Rc::clone(&received);
         let shared = Arc::clone(shared);
@@ -179,7 +202,8 @@ impl Notes {
             });
         });
         let passed = [vec![false; crew.processes], vec![false; crew.processes]];
-        Notes { crew, input: Some(input), received, done: vec![false; crew.workers()], own_done: false, passed }
+        let done = vec![false; crew.workers()];
+        Notes { crew, input: Some(input), received, done, own_done: false, passed, bound, told: None }
     }
 
     fn send(&mut self, to: usize, note: Note) {
@@ -196,6 +220,7 @@ impl Notes {
                 to,
                 match read {
                     Read::Block(summary) => Note::Summary(table as u32, summary.clone()),
+                    Read::Searched(extent) => Note::Searched(table as u32, *extent),
                     Read::End(lane) => Note::Ended(table as u32, *lane),
                 },
             );
@@ -213,8 +238,13 @@ impl Notes {
         }
     }
 
-    /// Tells the other processes if this one stops, and those whose rows were absorbed here that they were.
+    /// Tells all what was refused; the other processes if this one stops; and those whose rows were absorbed here that
+    /// they were.
     pub fn report(&mut self, shared: &Shared) {
+        if let Some(least) = self.bound.get().filter(|least| self.crew.index() == 0 && self.told != Some(*least)) {
+            self.told = Some(least);
+            (1..self.crew.workers()).for_each(|to| self.send(to, Note::Refused(least)));
+        }
         if self.crew.processes == 1 {
             return;
         }
@@ -240,6 +270,8 @@ impl Notes {
         for addressed in std::mem::take(&mut *self.received.borrow_mut()) {
             match addressed.note {
                 Note::Summary(table, summary) => heard.push((table as usize, Read::Block(summary))),
+                Note::Searched(table, extent) => heard.push((table as usize, Read::Searched(extent))),
+                Note::Refused(place) => self.bound.lower(place),
                 Note::Ended(table, lane) => heard.push((table as usize, Read::End(lane))),
                 Note::Done(from, why) => {
                     self.done.get_mut(from as usize).into_iter().for_each(|d| *d = true);
@@ -308,6 +340,8 @@ mod tests {
             Note::Stop(1, Stopped::Closed),
             Note::Stop(2, failed),
             Note::Absorbed(5, 6),
+            Note::Searched(1, Extent { lane: 2, index: 3, starts_file: true, lines: 4 }),
+            Note::Refused(Place { position: 7, table: 1, lane: 2 }),
         ];
         for note in notes {
             let addressed = Addressed { to: 4, note };

@@ -1,8 +1,11 @@
 //! One table on one worker: reads, sums up, stamps, and hands blocks to its views.
 
+mod search;
+
 use super::deal::{Crew, Share, deal, sharers};
 use super::notes::Read;
 use super::operators::Cutoff;
+use super::refusal::Bound;
 use super::side::{Side, TableCounts};
 use super::view::{InputOf, View, ViewInput};
 use super::{Progress, Shared};
@@ -10,12 +13,13 @@ use crate::engine::ingest::StampedBlock;
 use crate::engine::output::Reject;
 use crate::error::Result;
 use crate::expr::eval::evaluate;
-use crate::plan::{LatenessScope, TablePlan};
+use crate::plan::{LatenessScope, OnError, TablePlan};
 use crate::source::{DecodedBlock, LaneInfo, LaneReader, Next, Source};
 use crate::time::Instant;
 use crate::types::ColumnData;
 use crate::watermark::blocks::{BlockContext, BlockSummary, Coordinator, LanePartitions, SummaryBuilder};
 use crate::watermark::{AFTER_ALL, BEFORE_ALL, WatermarkSettings};
+use search::Search;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
@@ -31,6 +35,8 @@ struct Lane {
     index: usize,
     reader: Box<dyn LaneReader>,
     outstanding: usize,
+    /// The last block that was read here.
+    last: Option<u64>,
     ended: bool,
 }
 
@@ -53,13 +59,16 @@ pub(super) struct TableDriver {
     /// The watermark reached, µs.
     pub frontier: i64,
     /// What the inputs were advanced to.
-    bound: i64,
+    advanced: i64,
     /// Up to where the blocks reach that were read beyond the frontier.
     ahead: BinaryHeap<Reverse<i64>>,
     /// Workers that read each lane, and how many of them have come to the end.
     sharers: Vec<usize>,
     ends: HashMap<u32, usize>,
     workers: usize,
+    bound: Bound,
+    /// If a reject of the table fails the run.
+    search: Option<Search>,
 }
 
 /// Whether a table has a watermark. The records of one that has none pass in the order in which they stand.
@@ -74,7 +83,7 @@ fn place_of(lane: usize, block: u64) -> i64 {
 
 fn lane_reader(source: &Arc<dyn Source>, part: Share) -> Lane {
     let Share { lane, share, shares } = part;
-    Lane { index: lane, reader: source.open(lane, share, shares), outstanding: 0, ended: false }
+    Lane { index: lane, reader: source.open(lane, share, shares), outstanding: 0, last: None, ended: false }
 }
 
 impl TableDriver {
@@ -84,7 +93,7 @@ impl TableDriver {
         source: &Arc<dyn Source>,
         crew: Crew,
         views: Vec<View>,
-        cutoff: Cutoff,
+        (cutoff, bound): (Cutoff, Bound),
     ) -> Self {
         let settings = WatermarkSettings {
             // Without watermarks the arrival clock has nothing to decide.
@@ -111,19 +120,21 @@ impl TableDriver {
             counts: TableCounts::default(),
             cutoff,
             frontier: BEFORE_ALL,
-            bound: BEFORE_ALL,
+            advanced: BEFORE_ALL,
             ahead: BinaryHeap::new(),
             sharers: (0..source.lanes().len())
                 .map(|lane| sharers(source.lanes(), lane, crew.processes, crew.threads))
                 .collect(),
             ends: HashMap::new(),
             workers: crew.workers(),
+            bound,
+            search: (plan.on_error == OnError::Fail).then(|| Search::new(index, source.lanes().len())),
         }
     }
 
     /// Whether anything is left to read.
     pub fn reading(&self) -> bool {
-        self.lanes.iter().any(|l| !l.ended)
+        self.lanes.iter().any(|l| !l.ended && self.wanted(l.index))
     }
 
     /// The lane furthest behind of those that may be read, if any may. `silent` are lanes that have nothing to give now.
@@ -143,6 +154,9 @@ impl TableDriver {
 
     /// Reads one block, if memory allows and one is there; gives its summary, or the news that a reader has come to its end.
     pub fn read(&mut self, progress: &Progress) -> Result<Option<Read>> {
+        if let Some(least) = self.bound.get() {
+            return self.search_on(least, progress);
+        }
         let many = self.lanes.len() > 64;
         let mut silent = Vec::new();
         while let Some(chosen) = self.choose(&silent) {
@@ -159,6 +173,7 @@ impl TableDriver {
                 }
                 Next::Block(block) => {
                     lane.outstanding += 1;
+                    lane.last = Some(block.index);
                     progress.bytes.fetch_add(block.input_bytes, Ordering::Relaxed);
                     progress.records.fetch_add((block.rows + block.rejects.len()) as u64, Ordering::Relaxed);
                     return Ok(Some(Read::Block(self.sum_up(block))));
@@ -171,7 +186,11 @@ impl TableDriver {
     /// What was read, here (`mine`) or by another worker.
     pub fn hear(&mut self, read: Read, mine: bool) {
         match read {
-            Read::Block(summary) => self.coordinator.offer(summary, mine),
+            Read::Block(summary) => {
+                self.search.iter_mut().for_each(|search| search.hear((&summary).into(), mine));
+                self.coordinator.offer(summary, mine);
+            }
+            Read::Searched(extent) => self.search.iter_mut().for_each(|search| search.hear(extent, mine)),
             Read::End(lane) => {
                 let sharers = self.sharers.get(lane as usize).copied().unwrap_or(1);
                 let ends = self.ends.entry(lane).or_default();
@@ -236,9 +255,11 @@ impl TableDriver {
             let lane = context.lane as usize;
             let reached =
                 if timed(&self.plan) { self.coordinator.reached(lane) } else { Some(place_of(lane, context.index)) };
-            self.ahead.extend(reached.filter(|r| *r > self.bound).map(Reverse));
+            self.ahead.extend(reached.filter(|r| *r > self.advanced).map(Reverse));
+            self.search.iter_mut().for_each(|search| search.forget(context.lane, context.index));
             self.contribute(&summary, &context, &pending, shared, side);
         }
+        self.give_found(side);
         any
     }
 
@@ -309,7 +330,7 @@ impl TableDriver {
         if timed(&self.plan) || frontier == AFTER_ALL {
             return frontier;
         }
-        self.coordinator.next_place().map_or(self.bound, |(lane, block)| place_of(lane, block))
+        self.coordinator.next_place().map_or(self.advanced, |(lane, block)| place_of(lane, block))
     }
 
     /// Moves the inputs of all views to the source's frontier.
@@ -318,10 +339,10 @@ impl TableDriver {
         let bound = self.final_before();
         if bound == AFTER_ALL {
             // Its last windows close now, though another table may go on.
-            self.bound = bound;
+            self.advanced = bound;
             self.views.iter_mut().for_each(|view| view.input = ViewInput::Closed);
-        } else if bound > self.bound {
-            self.bound = bound;
+        } else if bound > self.advanced {
+            self.advanced = bound;
             self.views.iter_mut().for_each(|view| view.input.advance_to(Instant::of_stamp(bound)));
             while self.ahead.peek().is_some_and(|reached| reached.0 <= bound) {
                 self.ahead.pop();

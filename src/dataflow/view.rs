@@ -174,7 +174,7 @@ pub(super) fn build_view(
             let (spec, count) = table_spec(plan);
             let layout = Arc::clone(&spec);
             let core = WindowCore::new(Assigner::new(plan.window), view.horizon_us, Table::new(spec));
-            let publisher = Publisher::new(plan, count);
+            let publisher = Publisher::new(plan, &view.output, count);
             let shared = Arc::clone(shared);
             let results = windows(
                 stream,

@@ -1,12 +1,13 @@
 //! The end of the run where changes are gathered: they are given to the output as they become complete.
 
 use super::operators::Gathered;
+use super::refusal::{Bound, Place};
 use super::side::{Side, TableCounts, ViewCounts};
 use super::table::timed;
 use super::{Shared, Stopped};
-use crate::engine::output::{Ending, Flow, RunOutput, TableEnding};
+use crate::engine::output::{Ending, Flow, Reject, RunOutput, TableEnding};
 use crate::error::{Error, Result};
-use crate::plan::{Program, ViewPlan};
+use crate::plan::{OnError, Program, ViewPlan};
 use crate::record::Ledger;
 use crate::sink::block::{ChangeBlock, ChangeRun};
 use crate::time::Instant;
@@ -21,6 +22,8 @@ pub(super) struct Writer {
     gathered: Vec<Option<Rc<RefCell<Gathered>>>>,
     /// The table of each view.
     table_of: Vec<usize>,
+    /// Each view in words.
+    names: Vec<String>,
     /// Whether a view's instants are times.
     timed: Vec<bool>,
     /// What workers tell beside rows; the writer that has it is the one that takes everything.
@@ -33,12 +36,12 @@ pub(super) struct Writer {
     broken: bool,
     /// The first change that cannot be published: its instant and view, and why.
     unpublished: Option<(Instant, usize, Error)>,
-    /// The output refused a reject: the first in the input of those that were read, and why.
-    refused: Option<(Option<RejectPlace>, Error)>,
+    /// By table, whether a reject ends the run.
+    fails: Vec<bool>,
+    /// The least reject that the output refused, and why.
+    refused: Option<(Place, Error)>,
+    bound: Bound,
 }
-
-/// Table, partition order and position.
-type RejectPlace = (u32, Option<u32>, u64);
 
 impl Writer {
     /// Gives to `output` what comes together in `gathered` (by view) and `side`.
@@ -47,6 +50,7 @@ impl Writer {
         gathered: Vec<Option<Rc<RefCell<Gathered>>>>,
         side: Option<Rc<RefCell<Vec<Side>>>>,
         program: &Program,
+        bound: &Bound,
     ) -> Self {
         let views = program.views.len();
         Writer {
@@ -54,6 +58,7 @@ impl Writer {
             gathered,
             timed: program.views.iter().map(|v| program.tables.get(v.table).is_some_and(timed)).collect(),
             table_of: program.views.iter().map(|v| v.table).collect(),
+            names: (1..).zip(&program.views).map(|(n, v)| in_words(n, v)).collect(),
             side,
             views: vec![ViewCounts::default(); views],
             tables: vec![TableCounts::default(); program.tables.len()],
@@ -61,7 +66,9 @@ impl Writer {
             upto: vec![Instant(i64::MIN); views],
             broken: false,
             unpublished: None,
+            fails: program.tables.iter().map(|t| t.on_error == OnError::Fail).collect(),
             refused: None,
+            bound: bound.clone(),
         }
     }
 
@@ -76,13 +83,18 @@ impl Writer {
         }
     }
 
-    /// Ends the reading. By the time all workers have stopped, every earlier block of the lane has been heard of, so that
-    /// the run's error is the lane's first, whoever found another one sooner.
-    fn refuse(&mut self, place: Option<RejectPlace>, error: Error, shared: &Shared) {
-        shared.stop_for(Stopped::Failed(error.to_string()));
-        if self.refused.as_ref().is_none_or(|(at, _)| place < *at) {
+    /// Rejects of one block. One that is refused does not end the reading at once: a lesser one may still be found.
+    fn rejects(&mut self, table: u32, rejects: Vec<Reject>) -> Result<()> {
+        let place = rejects.first().map(|r| Place { position: r.position, table, lane: r.lane });
+        let Err(error) = self.output.rejects(table as usize, rejects) else { return Ok(()) };
+        let Some(place) = place.filter(|_| self.fails.get(table as usize).is_some_and(|fails| *fails)) else {
+            return Err(error);
+        };
+        if self.refused.as_ref().is_none_or(|(least, _)| place < *least) {
             self.refused = Some((place, error));
+            self.bound.lower(place);
         }
+        Ok(())
     }
 
     fn try_write(&mut self, shared: &Shared) -> Result<()> {
@@ -91,12 +103,7 @@ impl Writer {
             match side {
                 Side::Lags(view, lags) => self.output.lags(view as usize, &lags),
                 Side::TooLate(view, rows) => self.output.too_late(view as usize, rows)?,
-                Side::Rejects(table, rejects) => {
-                    let place = rejects.first().map(|r| (table, r.partition, r.position));
-                    if let Err(error) = self.output.rejects(table as usize, rejects) {
-                        self.refuse(place, error, shared);
-                    }
-                }
+                Side::Rejects(table, rejects) => self.rejects(table, rejects)?,
                 Side::View(view, counts) => self.views.get_mut(view as usize).into_iter().for_each(|v| v.add(&counts)),
                 Side::Table(table, counts) => {
                     self.tables.get_mut(table as usize).into_iter().for_each(|t| t.add(&counts))
@@ -140,7 +147,8 @@ impl Writer {
 
     /// The steps before the first that cannot be published whole, and before what is known not to be.
     fn publishable(&mut self, view: usize, mut changes: ChangeRun) -> ChangeRun {
-        let failed = changes.first_error().map(|(block, row)| (block.at.get(row), error_of(block, row)));
+        let name = self.names.get(view).map_or("", String::as_str);
+        let failed = changes.first_error().map(|(block, row)| (block.at.get(row), unpublishable(name, block, row)));
         if let Some((at, error)) = failed {
             changes.keep_while(|own| own < at);
             if self.unpublished.as_ref().is_none_or(|(first, failed, _)| *failed != view && *first >= at) {
@@ -181,14 +189,14 @@ impl Writer {
     /// process must have done so before one of them completes its files.
     pub fn conclude(&mut self, shared: &Shared) {
         self.write(shared);
+        if let Some((_, error)) = self.refused.take() {
+            shared.fail(error);
+        }
         if let Some((_, _, error)) = self.unpublished.take() {
             self.broken = true;
             if self.side.is_some() {
                 shared.fail(error);
             }
-        }
-        if let Some((_, error)) = self.refused.take() {
-            shared.fail(error);
         }
     }
 
@@ -220,12 +228,18 @@ impl Writer {
     }
 }
 
-/// The error of a change that cannot be published.
-fn error_of(block: &ChangeBlock, row: usize) -> Error {
+/// A view in words; those without a name are counted.
+fn in_words(number: usize, view: &ViewPlan) -> String {
+    view.name.as_ref().map_or_else(|| format!("query {number}"), |name| format!("view {name}"))
+}
+
+/// The error of a result that cannot be published: of which view, window and group, and what to do about it.
+fn unpublishable(view: &str, block: &ChangeBlock, row: usize) -> Error {
     let change = block.change(row);
-    let mut place = String::new();
+    let message = block.error(row).unwrap_or_default();
+    let mut place = view.to_owned();
     if let Some((start, end)) = change.window_us {
-        place.push_str("window [");
+        place.push_str(", window [");
         crate::time::format_timestamp(start, &mut place);
         place.push_str(", ");
         crate::time::format_timestamp(end, &mut place);
@@ -238,12 +252,14 @@ fn error_of(block: &ChangeBlock, row: usize) -> Error {
         place.push_str(if at == 0 { "" } else { ", " });
         crate::sink::text::write_json(value, &mut place);
     }
-    let failed = Error::output(block.error(row).unwrap_or_default()).at(place);
-    if failed.message().ends_with("does not fit BIGINT") {
-        failed.with_hint("a sum of CAST(x AS DECIMAL(38,0)) or of DOUBLE holds more")
+    let hint = if message.contains("does not fit BIGINT") {
+        "a sum of CAST(x AS DECIMAL(38,0)) or of DOUBLE holds more"
+    } else if message.contains("out of range") {
+        "compute it in a wider type (CAST to DECIMAL or DOUBLE), or leave such results out: CASE, HAVING"
     } else {
-        failed
-    }
+        "a result that cannot be computed ends the run; leave it out: CASE, HAVING"
+    };
+    Error::output(message).at(place).with_hint(hint)
 }
 
 /// The ledger of a view with its partitions named.

@@ -9,7 +9,7 @@ use crate::plan::WindowedPlan;
 use crate::time::Instant;
 use crate::types::{Column, ColumnData, DataType, Value, compare_rows};
 use crate::window::core::{Changes, Correction, SliceTable};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Rows of one block of first results: columns of it fit the cache.
 const BLOCK_ROWS: usize = 1 << 13;
@@ -60,11 +60,18 @@ struct Results {
     lowered: Lowered,
 }
 
+/// Where a message says that something failed which only `HAVING` asks for.
+const HAVING: &str = "HAVING";
+
 /// Makes published rows of one view.
 #[derive(Clone, Debug)]
 pub struct Publisher {
     having: Option<Expr>,
     select: Vec<Expr>,
+    /// By column of the select list, where a message says that it failed.
+    columns: Vec<String>,
+    /// The same by aggregate: the first column that reads it.
+    of_aggregates: Vec<String>,
     groups: usize,
     aggregates: usize,
     /// Index of the `count(*)` by which late records are counted.
@@ -72,11 +79,24 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// For a view; `count` as given by [`crate::engine::ingest::table_spec`].
-    pub fn new(plan: &WindowedPlan, count: usize) -> Self {
+    /// For a view whose output has these columns; `count` as given by [`crate::engine::ingest::table_spec`].
+    pub fn new(plan: &WindowedPlan, output: &[(String, DataType)], count: usize) -> Self {
+        let columns: Vec<String> = output.iter().map(|(name, _)| format!("column \"{name}\"")).collect();
+        let of_aggregate = |aggregate: usize| {
+            let reads = |expr: &Expr| {
+                let mut read = BTreeSet::new();
+                expr.columns(&mut read);
+                // Of the row after the aggregation: group values, window bounds, aggregates.
+                read.contains(&(plan.group.len() + 2 + aggregate))
+            };
+            let column = plan.select.iter().position(reads).and_then(|at| columns.get(at));
+            column.cloned().unwrap_or_else(|| HAVING.to_owned())
+        };
         Publisher {
             having: plan.having.clone(),
             select: plan.select.clone(),
+            of_aggregates: (0..plan.aggregates.len()).map(of_aggregate).collect(),
+            columns,
             groups: plan.group.len(),
             aggregates: plan.aggregates.len(),
             count,
@@ -100,21 +120,23 @@ impl Publisher {
         input.extend(lowered.values.iter().take(self.aggregates));
         let mut errors: BTreeMap<u32, String> = BTreeMap::new();
         for (row, aggregate, message) in &lowered.errors {
-            if *aggregate < self.aggregates {
-                errors.entry(*row).or_insert_with(|| message.clone());
+            if let Some(column) = self.of_aggregates.get(*aggregate) {
+                errors.entry(*row).or_insert_with(|| format!("{message} ({column})"));
             }
         }
-        let eval = |expr: &Expr, errors: &mut BTreeMap<u32, String>| {
+        let eval = |expr: &Expr, column: &str, errors: &mut BTreeMap<u32, String>| {
             let result = evaluate_lenient(expr, &input, len);
             for (row, message) in result.errors {
-                errors.entry(row).or_insert(message);
+                errors.entry(row).or_insert_with(|| format!("{message} ({column})"));
             }
             result.column
         };
-        let keep = self.having.as_ref().map(|having| eval(having, &mut errors));
+        let keep = self.having.as_ref().map(|having| eval(having, HAVING, &mut errors));
         // The select list can fail only for rows that `HAVING` lets pass.
         let mut select_errors = BTreeMap::new();
-        let values: Vec<Column> = self.select.iter().map(|expr| eval(expr, &mut select_errors).into_owned()).collect();
+        let columns = self.select.iter().zip(&self.columns);
+        let values: Vec<Column> =
+            columns.map(|(expr, column)| eval(expr, column, &mut select_errors).into_owned()).collect();
         let kept = keep.and_then(|keep| passing(&keep, &errors));
         for (row, message) in select_errors {
             errors.entry(row).or_insert(message);

@@ -291,7 +291,7 @@ impl RunSummary {
         let mut out = format!(
             "slackwater: {ended}{} record{} in {:.2} s ({}/s)",
             grouped(self.records),
-            if self.records == 1 { "" } else { "s" },
+            plural(self.records),
             self.physical.elapsed_s,
             grouped(self.physical.records_per_s.round() as u64),
         );
@@ -325,10 +325,15 @@ impl ViewSummary {
             out,
             " · {} window{} closed, {} corrected",
             grouped(windows.published),
-            if windows.published == 1 { "" } else { "s" },
+            plural(windows.published),
             grouped(windows.corrected)
         );
     }
+}
+
+/// The end of a word that `n` of something take: none for one.
+pub fn plural(n: u64) -> &'static str {
+    if n == 1 { "" } else { "s" }
 }
 
 /// A number with commas: `12,345`.

@@ -5,6 +5,7 @@
 //! the lane's owner ([`super::stream`]).
 
 use super::decode::DecodePlan;
+use super::gzip::Trailing;
 use super::plain::PlainReader;
 use super::stream::{self, StreamReader};
 use super::{LaneInfo, LaneReader, ListedFile, Source, SourceOptions, failing};
@@ -74,19 +75,25 @@ impl InputFile {
     }
 
     /// An error of reading, in words.
-    pub(super) fn unreadable(&self, error: std::io::Error) -> Error {
-        let error_kind = error.kind();
+    pub(super) fn unreadable(&self, error_of_reading: std::io::Error) -> Error {
+        let error_kind = error_of_reading.kind();
         let truncated = error_kind == ErrorKind::UnexpectedEof;
+        let trailing = error_of_reading.get_ref().is_some_and(|source| source.is::<Trailing>());
         let message = match self.compression {
             // That is the file's fault, whatever is in it.
             _ if error_kind == ErrorKind::PermissionDenied => "cannot open the file",
             Compression::Gzip if truncated => "truncated gzip data",
+            Compression::Gzip if trailing => "expected another gzip member or the end of the file, found other bytes",
             Compression::Zstd if truncated => "truncated zstd data",
             Compression::Gzip => "cannot read gzip data",
             Compression::Zstd => "cannot read zstd data",
             Compression::None => "cannot read",
         };
-        let error = Error::input(message).at(&*self.name).with_source(error);
+        let error = Error::input(message).at(&*self.name);
+        if trailing {
+            return error.with_hint("the records before them were read; cut off what is not compressed");
+        }
+        let error = error.with_source(error_of_reading);
         if truncated && self.compression != Compression::None {
             return error.with_hint("the file ends before its last record does; records before the break were read");
         }

@@ -7,6 +7,7 @@
 //! depends on the bytes alone, never on who decodes it.
 
 pub mod generator;
+pub(crate) mod gzip;
 pub mod trace;
 
 mod csv;

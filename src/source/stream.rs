@@ -11,6 +11,7 @@ use super::csv::{CsvDecoder, HeaderCheck};
 use super::decode::{BlockBuilder, BlockPlace, DecodePlan};
 use super::files::{Compression, InputFile};
 use super::frame::{Region, TextDecoder, mark_length};
+use super::gzip::Members;
 use super::{LaneReader, Next};
 use crate::error::{Error, Result};
 use crate::plan::{CsvOptions, Format};
@@ -118,7 +119,7 @@ fn decompressed<'a>(compression: Compression, bytes: impl Read + 'a) -> std::io:
         // An empty file is no archive, but it is empty.
         _ if empty => Box::new(std::io::empty()),
         Compression::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(bytes)?),
-        Compression::Gzip | Compression::None => Box::new(flate2::bufread::MultiGzDecoder::new(bytes)),
+        Compression::Gzip | Compression::None => Box::new(Members::new(bytes)),
     })
 }
 

@@ -55,8 +55,13 @@ fn table_text(table: &TablePlan, out: &mut String) {
         SourcePlan::File { path, format } => format!("file {path}: {}", format_text(format)),
         SourcePlan::Stdin { format } => format!("standard input: {}", format_text(format)),
         SourcePlan::Generator(g) => format!(
-            "generator: {} orders, seed {}, {} keys, {} records/s, {} partition(s)",
-            g.rows, g.seed, g.keys, g.rate, g.partitions
+            "generator: {} orders, seed {}, {} keys, {} records/s, {} partition{}",
+            g.rows,
+            g.seed,
+            g.keys,
+            g.rate,
+            g.partitions,
+            if g.partitions == 1 { "" } else { "s" }
         ),
     };
     line(out, 2, &format!("reads      {source}"));

@@ -121,7 +121,7 @@ fn by_suffix(options: &Options<'_>, (path, place): &Placed<String>) -> Result<Si
         }
         _ => {
             let error = options.at(*place, format!("the format of '{path}' is not known by its suffix"));
-            Err(error.with_hint("add format = 'ndjson' or 'csv'"))
+            Err(error.with_hint("add format = 'ndjson', 'csv' or 'table'"))
         }
     }
 }

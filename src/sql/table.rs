@@ -435,7 +435,7 @@ fn format(options: &mut Options<'_>, path: Option<&Placed<String>>) -> Result<Fo
             Some(name) => (name, *place),
             None => {
                 let error = options.at(*place, format!("the format of '{path}' is not known by its suffix"));
-                return Err(error.with_hint("add format = 'json', 'csv' or 'parquet'"));
+                return Err(error.with_hint("add format = 'json', 'csv', 'tsv' or 'parquet'"));
             }
         },
     };

@@ -511,3 +511,36 @@ fn a_name_that_is_no_text_is_an_error() {
     assert!(ran.stderr.contains("is not UTF-8") && ran.stderr.contains("hint: rename it"), "{ran:?}");
     folder.sql(&(table_over("path = 'in-1.ndjson'", "") + COUNTS), &[]).ok();
 }
+
+/// What follows the last member of a gzip file: NUL bytes are padding, anything else is called what it is.
+#[test]
+fn bytes_after_gzip_are_padding_or_named() {
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut gzip, TWO.as_bytes()).unwrap();
+    let bytes = gzip.finish().unwrap();
+    let of = |more: &[u8]| [&bytes[..], more].concat();
+    let sql = table_over("path = 'in.ndjson.gz'", "") + COUNTS;
+    let plain = Folder::with("in.ndjson.gz", &bytes).sql(&sql, &[]).ok();
+    let padded = Folder::with("in.ndjson.gz", of(&[0; 4_096])).sql(&sql, &[]).ok();
+    assert_eq!(padded.stdout, plain.stdout);
+    for more in [&b"\n"[..], b"{\"k\":\"a\"}\n", &[0, 0, 7]] {
+        let expected = "error: in.ndjson.gz: expected another gzip member or the end of the file, found other bytes\nhint: the records before them were read; cut off what is not compressed\n";
+        Folder::with("in.ndjson.gz", of(more)).sql(&sql, &[]).fails(1, &[expected]);
+    }
+    Folder::with("in.ndjson.gz", of(&bytes[..bytes.len() / 2])).sql(&sql, &[]).fails(1, &["truncated gzip data"]);
+}
+
+/// What docs/sql.md says of fields that stand twice, and of years before 0.
+#[test]
+fn the_last_of_two_fields_counts_and_years_have_signs() {
+    let lines = "{\"k\":\"a\",\"o\":{\"x\":1},\"k\":\"b\",\"at\":\"-000044-03-15T00:00:00Z\"}\n\
+        {\"o\":{\"x\":1,\"x\":2},\"k\":\"c\",\"at\":\"2026-01-01\",\"at\":\"0000-01-01\"}\n\
+        {\"o\":{\"x\":1},\"o\":{\"y\":2},\"k\":\"d\",\"at\":\"-0044-03-15\"}\n";
+    let folder = Folder::with("in.ndjson", lines);
+    let sql = "CREATE TABLE t (k TEXT, o.x BIGINT, at TIMESTAMP) WITH (path = 'in.ndjson');
+        SELECT k, o.x AS x, at, TIMESTAMP '-000044-03-15T00:00:00Z' = at AS same FROM t";
+    let ran = folder.sql(sql, &["--format", "csv"]).ok();
+    let rows: Vec<&str> = ran.stdout.lines().skip(1).collect();
+    assert_eq!(rows, ["+I,,0,0,b,1,-000044-03-15T00:00:00Z,true", "+I,,0,0,c,2,0000-01-01T00:00:00Z,false"]);
+    assert!(ran.stderr.contains("in.ndjson:3: expected a timestamp in column \"at\""), "{}", ran.stderr);
+}

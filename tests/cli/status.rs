@@ -2,6 +2,7 @@
 
 use crate::harness::Folder;
 use crate::{COUNTS, TWO, table, table_over, view};
+use std::process::Stdio;
 
 #[test]
 fn a_run_succeeds() {
@@ -221,6 +222,42 @@ fn outputs_that_cannot_be_written_fail() {
     }
 }
 
+/// What fails after the aggregation is named whole: view, window, group, column, and what to do.
+#[test]
+fn a_result_that_cannot_be_computed_names_its_column() {
+    let line = |v: i64| format!("{{\"k\":\"a\",\"v\":{v},\"at\":1000}}\n");
+    let folder = Folder::with("in.ndjson", line(i64::MAX));
+    let view = |select: &str, having: &str| {
+        format!(
+            "CREATE MATERIALIZED VIEW v AS SELECT k, window_start, {select} FROM TUMBLE(t, at, INTERVAL '10 seconds')
+            GROUP BY k, window_start {having}; CREATE SINK a FROM v WITH (connector = 'stdout');"
+        )
+    };
+    let place = "view v, window [1970-01-01T00:00:00Z, 1970-01-01T00:00:10Z), group \"a\": ";
+    let wider = "hint: compute it in a wider type (CAST to DECIMAL or DOUBLE), or leave such results out: CASE, HAVING";
+    for (select, having, what) in [
+        ("count(*) AS n, sum(v) + 1 AS \"one more\"", "", "BIGINT out of range (column \"one more\")"),
+        ("CAST(max(v) AS DECIMAL(5,2)) AS d", "", "DECIMAL(5,2) out of range (column \"d\")"),
+        ("count(*) AS n", "HAVING sum(v) + 1 > 0", "BIGINT out of range (HAVING)"),
+    ] {
+        let found = folder.sql(&(table("") + &view(select, having)), &[]);
+        found.fails(1, &[&format!("error: {place}{what}\n{wider}")]);
+    }
+    let bare = "SELECT window_start, sum(v) + 1 AS s FROM TUMBLE(t, at, INTERVAL '10 seconds') GROUP BY window_start";
+    let whole =
+        "error: query 1, window [1970-01-01T00:00:00Z, 1970-01-01T00:00:10Z): BIGINT out of range (column \"s\")\n";
+    folder.sql(&(table("") + bare), &[]).fails(1, &[whole]);
+    // A sum of its own: the column that shows it, or HAVING.
+    folder.write("in.ndjson", line(i64::MAX).repeat(2));
+    for (select, having, of) in
+        [("count(*) AS n, sum(v) AS s", "", "column \"s\""), ("count(*) AS n", "HAVING sum(v) > 0", "HAVING")]
+    {
+        let whole =
+            format!("error: {place}the sum 18446744073709551614 does not fit BIGINT ({of})\nhint: a sum of CAST");
+        folder.sql(&(table("") + &view(select, having)), &[]).fails(1, &[&whole]);
+    }
+}
+
 /// Whoever finds a reject first: the run names the first of the file.
 #[test]
 fn on_error_fail_names_the_first_reject() {
@@ -233,5 +270,101 @@ fn on_error_fail_names_the_first_reject() {
         let ran = folder.run(&["run", "-e", sql, "-w", workers, "--block-bytes", "2000"]);
         assert_eq!(ran.status, 1);
         assert!(ran.stderr.contains("error: in.ndjson:3000: "), "{workers} workers: {}", ran.stderr);
+    }
+}
+
+/// `n` lines, those of `broken` being no JSON, those of `odd` having a value that does not fit.
+fn with_rejects(n: u64, broken: &[u64], odd: &[u64]) -> String {
+    let line = |i: u64| match (broken.contains(&i), odd.contains(&i)) {
+        (true, _) => format!("bad {i}\n"),
+        (_, true) => format!("{{\"at\":{},\"v\":\"odd {i}\"}}\n", i * 100),
+        _ => format!("{{\"at\":{},\"v\":{i}}}\n", i * 100),
+    };
+    (1..=n).map(line).collect()
+}
+
+/// Of several files, and tables, the least reject by its line is named: with any number of threads and processes, and blocks of
+/// any size, in the same bytes.
+#[test]
+fn on_error_fail_names_the_least_reject_of_all_files() {
+    let of = |name: &str, watermark: &str, select: &str| {
+        format!(
+            "CREATE TABLE {name} (at TIMESTAMP, v BIGINT{watermark}) WITH (path = '{name}*.ndjson', on_error = 'fail');
+            CREATE MATERIALIZED VIEW {name}_v AS SELECT {select};
+            CREATE SINK {name}_out FROM {name}_v WITH (connector = 'stdout');"
+        )
+    };
+    let windows = "window_start, sum(v) AS s FROM TUMBLE(t, at, '10s') GROUP BY 1";
+    let timed = of("t", ", WATERMARK FOR at AS at", windows);
+    let untimed = of("u", "", "1000 / (v - 77) AS q FROM u");
+    let file = |name: &str, broken: &[u64], odd: &[u64]| (name.to_owned(), with_rejects(700, broken, odd));
+    let cases = [
+        // The last file has the first of all; one of a view, one of the table in the same place.
+        (
+            &timed,
+            vec![file("t1", &[600], &[]), file("t2", &[], &[300, 301]), file("t3", &[299, 300], &[])],
+            "t3.ndjson:299: not a JSON object",
+        ),
+        (
+            &timed,
+            vec![file("t1", &[], &[2]), file("t2", &[2], &[]), file("t3", &[], &[])],
+            "t1.ndjson:2: expected a value of BIGINT",
+        ),
+        // A short file that is read to its end at once.
+        (
+            &timed,
+            vec![file("t1", &[500], &[]), file("t2", &[650], &[]), ("t3".to_owned(), with_rejects(9, &[], &[9]))],
+            "t3.ndjson:9: expected a value of BIGINT",
+        ),
+        // Read one after another, and yet the least of all; an expression of the view that fails.
+        (&untimed, vec![file("u1", &[400], &[]), file("u2", &[], &[])], "u1.ndjson:77: division by zero (view u_v)"),
+        (&untimed, vec![file("u1", &[40], &[]), file("u2", &[3], &[])], "u2.ndjson:3: not a JSON object"),
+    ];
+    let mut cases: Vec<_> = cases.into_iter().map(|(sql, files, least)| (sql.clone(), files, least)).collect();
+    // Two tables: in the same place, the first of the program.
+    let both = vec![file("t1", &[80], &[]), file("t2", &[90], &[]), file("u1", &[], &[])];
+    cases.push((untimed.clone() + &timed, both.clone(), "u1.ndjson:77: division by zero"));
+    cases.push((
+        timed.clone() + &untimed,
+        vec![file("t1", &[77], &[]), both[2].clone()],
+        "t1.ndjson:77: not a JSON object",
+    ));
+    for (sql, files, least) in cases {
+        let folder = Folder::new();
+        files.iter().for_each(|(name, text)| folder.write(&format!("{name}.ndjson"), text));
+        let mut expected = None;
+        let ways = ["-w 1", "-w 2", "-w 4", "--local-processes 1", "--local-processes 2 -w 2", "--local-processes 3"];
+        for way in ways.iter().flat_map(|way| [(way, "64"), (way, "1000"), (way, "1048576")]) {
+            let mut args = vec!["run", "-e", &sql, "--block-bytes", way.1];
+            args.extend(way.0.split(' '));
+            let ran = folder.run(&args);
+            assert!(ran.stderr.starts_with(&format!("error: {least}")), "{way:?}: {}, expected {least}", ran.stderr);
+            let found = (ran.status, ran.stderr);
+            assert_eq!(*expected.get_or_insert_with(|| found.clone()), found, "{way:?}");
+        }
+        assert_eq!(expected.map(|(status, _)| status), Some(1));
+    }
+}
+
+/// Standard input that is silent is not waited for.
+#[test]
+fn a_live_input_does_not_keep_a_reject_from_failing_the_run() {
+    let folder = Folder::with("in.ndjson", with_rejects(9, &[5], &[]));
+    let sql = "CREATE TABLE t (at TIMESTAMP, WATERMARK FOR at AS at) WITH (path = 'in.ndjson', on_error = 'fail');
+        CREATE TABLE u (at TIMESTAMP, WATERMARK FOR at AS at) WITH (connector = 'stdin', format = 'json', on_error = 'fail');
+        CREATE MATERIALIZED VIEW v AS SELECT window_start, count(*) AS n FROM TUMBLE(t, at, '10s') GROUP BY 1;
+        CREATE MATERIALIZED VIEW w AS SELECT window_start, count(*) AS n FROM TUMBLE(u, at, '10s') GROUP BY 1;
+        CREATE SINK a FROM v WITH (path = 'a.csv');
+        CREATE SINK b FROM w WITH (path = 'b.csv');";
+    for workers in ["1", "2"] {
+        let mut command = folder.command(&["run", "-e", sql, "-w", workers]);
+        // The pipe stays open and empty.
+        let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
+        let silent = child.stdin.take();
+        let output = child.wait_with_output().expect("the binary ends");
+        drop(silent);
+        assert_eq!(output.status.code(), Some(1));
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(stderr.starts_with("error: in.ndjson:5: not a JSON object"), "{stderr}");
     }
 }

@@ -12,6 +12,7 @@ mod metamorphic;
 mod pace;
 mod random_streams;
 mod reference;
+mod refusal;
 mod simulation;
 mod stage;
 mod standstill;

@@ -262,12 +262,12 @@ impl Digest {
     }
 }
 
-fn number(name: &str) -> Option<u64> {
+pub fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}")))
 }
 
 /// Runs the seeds on all cores; panics with the least that fails of those that were begun.
-fn all(seeds: impl Iterator<Item = u64> + Send, act: impl Fn(u64) -> Option<String> + Sync) {
+pub fn all(seeds: impl Iterator<Item = u64> + Send, act: impl Fn(u64) -> Option<String> + Sync) {
     let (seeds, failed) = (Mutex::new(seeds), Mutex::new(BTreeMap::new()));
     let next = || seeds.lock().unwrap().next().filter(|_| failed.lock().unwrap().is_empty());
     std::thread::scope(|scope| {

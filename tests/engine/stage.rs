@@ -7,7 +7,7 @@ use slackwater::dataflow::{RunOptions, run};
 use slackwater::engine::ingest::TooLate;
 use slackwater::engine::output::{Ending, Flow, Reject, RunOutput};
 use slackwater::error::{Error, Result};
-use slackwater::plan::Program;
+use slackwater::plan::{OnError, Program};
 use slackwater::sink::block::ChangeRun;
 use slackwater::source::{LaneInfo, LaneReader, Next, Source};
 use slackwater::verify::collect::Collector;
@@ -208,6 +208,14 @@ struct Witness {
     scene: Arc<Scene>,
     calls: u64,
     steps: u64,
+    /// By table, whether rejects are refused.
+    refuses: Vec<bool>,
+}
+
+/// What a refused reject's error says.
+pub fn refused(table: usize, reject: &Reject) -> String {
+    let Reject { lane, file, line, position, view, detail, .. } = reject;
+    format!("table {table}, lane {lane}, file {file}, line {line}, position {position}, view {view:?}: {detail}")
 }
 
 impl Witness {
@@ -252,6 +260,9 @@ impl RunOutput for Witness {
     }
     fn rejects(&mut self, table: usize, rejects: Vec<Reject>) -> Result<()> {
         self.called(Deed::Rejects(table, rejects.len()))?;
+        if let (true, Some(first)) = (self.refuses[table], rejects.first()) {
+            return Err(Error::input(refused(table, first)));
+        }
         self.inner.rejects(table, rejects)
     }
     fn finish(&mut self, ending: Ending) -> Result<()> {
@@ -291,7 +302,8 @@ pub fn perform(plan: &Plan, program: &Arc<Program>, sources: Vec<Arc<dyn Source>
         ..RunOptions::default()
     };
     let inner = Collector::default();
-    let witness = Witness { inner: inner.clone(), scene: Arc::clone(&scene), calls: 0, steps: 0 };
+    let refuses = program.tables.iter().map(|table| table.on_error == OnError::Fail).collect();
+    let witness = Witness { inner: inner.clone(), scene: Arc::clone(&scene), calls: 0, steps: 0, refuses };
     let mut staged: Vec<Arc<dyn Source>> = Vec::new();
     let mut first_lane = 0;
     for inner in sources {

@@ -5,6 +5,8 @@
 
 use super::guess::{Cell, Sample};
 use crate::error::{Error, Result};
+use crate::sink::summary::plural;
+use crate::source::gzip::Members;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::collections::HashMap;
@@ -46,7 +48,7 @@ pub(super) fn read(path: &Path, rows: usize) -> Result<(Sample, Layout)> {
     let file = std::fs::File::open(path).map_err(fail)?;
     let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default().to_ascii_lowercase();
     let (bytes, bare): (Box<dyn Read>, &str) = if let Some(bare) = name.strip_suffix(".gz") {
-        (Box::new(flate2::read::MultiGzDecoder::new(file)), bare)
+        (Box::new(Members::new(BufReader::new(file))), bare)
     } else if let Some(bare) = name.strip_suffix(".zst") {
         (Box::new(zstd::stream::read::Decoder::new(file).map_err(fail)?), bare)
     } else {
@@ -72,7 +74,9 @@ pub(super) fn read(path: &Path, rows: usize) -> Result<(Sample, Layout)> {
         (sample, Some(layout))
     };
     if sample.rows == 0 {
-        let error = Error::input(format!("expected records, found none in {} lines", sample.broken)).at(place);
+        let broken = sample.broken;
+        let found = format!("expected records, found none in {broken} line{}", plural(broken as u64));
+        let error = Error::input(found).at(place);
         return Err(error.with_hint(if json {
             "JSON stands one object a line"
         } else {

@@ -282,6 +282,12 @@ fn a_second_process_of_the_same_index_is_refused_and_the_first_goes_on() {
 }
 
 #[test]
+fn seconds_that_have_begun_are_left() {
+    let left = |ms| crate::cluster::seconds_left(Duration::from_millis(ms));
+    assert_eq!([0, 1, 999, 1_000, 1_001, 30_000].map(left), [1, 1, 1, 1, 2, 30]);
+}
+
+#[test]
 fn bounds_are_checked_before_anything_is_opened() {
     let error = |change: &dyn Fn(&mut ClusterConfig)| {
         let mut config = ClusterConfig::new(0, 1, vec!["127.0.0.1:2".into(), "127.0.0.1:3".into()]);

@@ -26,6 +26,7 @@ use crate::record::{ContributionCounts, RecordCounts, RejectReason};
 use crate::source::DecodedBlock;
 use crate::time::Instant;
 use crate::types::{Column, ColumnData, DataType};
+use crate::watermark::BEFORE_ALL;
 use crate::window::Assigner;
 use classes::Classes;
 use columns::{Sieve, TakenColumns};
@@ -197,6 +198,13 @@ impl ViewIngest {
         debug_assert!(out.records.values().all(RecordCounts::balances));
         debug_assert_eq!(out.records.values().map(|c| c.read).sum::<u64>(), block.rows as u64);
         out
+    }
+
+    /// What of a block the view rejects, ascending. It needs no stamps: lateness is looked at afterwards.
+    pub fn rejects(&mut self, block: &DecodedBlock) -> Vec<ViewReject> {
+        let stamps = vec![BEFORE_ALL; block.rows];
+        let stamped = StampedBlock { block, stamps_us: &stamps, partitions: &[], names: &[], first_position: 1 };
+        self.process(&stamped, 1).rejects
     }
 
     /// Values of used columns that did not fit make the record a reject, whatever the filter says.
