@@ -167,7 +167,7 @@ impl RunOutput for Summing {
     fn rejects(&mut self, _table: usize, _rejects: Vec<Reject>) -> slackwater::Result<()> {
         Ok(())
     }
-    fn finish(&mut self, _ending: Ending) -> slackwater::Result<()> {
+    fn prepare(&mut self, _ending: Ending) -> slackwater::Result<()> {
         Ok(())
     }
 }

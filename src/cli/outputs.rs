@@ -1,27 +1,33 @@
 //! The outputs of a `run`: what worker 0 gives, written where the program says.
+//!
+//! The end has two halves ([`RunOutput`]): [`RunOutput::prepare`] has everything written, the summary too, and
+//! [`RunOutput::complete`] gives the files their names in one go, the summary last.
 
 use crate::engine::ingest::{TooLate, ViewIngest};
-use crate::engine::output::{Ending, Flow, Reject, RunOutput};
+use crate::engine::output::{Ending, Flow, Reject, RunOutput, TableEnding};
 use crate::error::{Error, Result};
 use crate::plan::{OnError, Program, SinkPlan, SinkTarget};
 use crate::sink::Op;
 use crate::sink::block::ChangeRun;
+use crate::sink::file::Prepared;
 use crate::sink::late::{LateEncoder, LateRow};
 use crate::sink::rejects::{FirstRejects, RejectEncoder, RejectRow};
 use crate::sink::rows::OutputOptions;
 use crate::sink::spool::Spool;
-use crate::sink::summary::{Lags, Physical, RunSummary, SourceSummary, ViewSummary, grouped};
+use crate::sink::summary::{Lags, Physical, RunSummary, SourceSummary, SummaryFile, ViewSummary, grouped};
 use crate::sink::target::{PROCESS, of_process};
 use crate::sink::view::ViewOutput;
 use crate::source::Source;
 use crate::types::DataType;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 /// What is left after a run, for the last lines on stderr.
 #[derive(Debug, Default)]
 pub struct Left {
-    /// The summary, once the run has ended.
+    /// The summary, once everything else is written.
     pub summary: Option<RunSummary>,
     /// Rejects to show.
     pub rejects: Vec<String>,
@@ -54,6 +60,16 @@ struct OneView {
     late: Option<LateFile>,
     lags: Lags,
     correctable: Correctable,
+}
+
+/// Where else a run writes than the program says, and how.
+pub struct Settings<'a> {
+    /// How sinks reach the outside.
+    pub options: OutputOptions,
+    /// The file for the summary.
+    pub summary: Option<&'a Path>,
+    /// When the run began.
+    pub begun: Instant,
 }
 
 /// Published (key, window) pairs that may still be corrected, counted at every watermark step: a function of the changelog.
@@ -136,18 +152,21 @@ pub struct Outputs {
     /// Whether files are written as well: they must come whole, also when nobody reads stdout any more.
     files: bool,
     left: Arc<Mutex<Left>>,
-    elapsed: Box<dyn Fn() -> f64 + Send>,
+    summary: Option<SummaryFile>,
+    begun: Instant,
+    /// In the order in which they get their names.
+    prepared: Vec<Prepared>,
 }
 
 impl Outputs {
-    /// Opens the sinks of the program that are written here. `elapsed` gives the seconds since the run began.
+    /// Opens the sinks of the program that are written here.
     pub fn open(
         program: &Arc<Program>,
         sources: &[Arc<dyn Source>],
-        options: &OutputOptions,
+        settings: &Settings<'_>,
         part: Part,
-        elapsed: Box<dyn Fn() -> f64 + Send>,
     ) -> Result<(Outputs, Arc<Mutex<Left>>)> {
+        let options = &settings.options;
         let left = Arc::new(Mutex::new(Left::default()));
         let mut views = Vec::new();
         let once = !matches!(part, Part::Process(_));
@@ -155,7 +174,8 @@ impl Outputs {
             let sinks: Vec<SinkPlan> =
                 program.sinks.iter().filter(|s| s.view == v).filter_map(|s| part.sink(s)).collect();
             let output = ViewOutput::new(view, &sinks, options)?;
-            let late = view.late.as_ref().filter(|_| once).map(|path| late_file(program, v, path)).transpose()?;
+            let late =
+                view.late.as_ref().filter(|_| once).map(|path| late_file(program, v, path, options)).transpose()?;
             let correctable = Correctable { horizon_us: view.horizon_us.unwrap_or(0), ..Correctable::default() };
             views.push(OneView { output: Some(output), late, lags: Lags::default(), correctable });
         }
@@ -163,7 +183,7 @@ impl Outputs {
         for (table, source) in program.tables.iter().zip(sources) {
             let open = |path: &String| -> Result<RejectFile> {
                 let encoder = RejectEncoder::new(path);
-                Ok(RejectFile { spool: Spool::create(path, &encoder.header())?, encoder })
+                Ok(RejectFile { spool: Spool::create(path, &encoder.header(), &options.wait)?, encoder })
             };
             tables.push(TableOutput {
                 rejects: table.rejects.as_ref().filter(|_| once).map(open).transpose()?,
@@ -177,15 +197,26 @@ impl Outputs {
         let files = program.sinks.iter().any(|s| matches!(s.target, SinkTarget::File(..)))
             || views.iter().any(|v| v.late.is_some())
             || tables.iter().any(|t| t.rejects.is_some());
-        let outputs = Outputs { program: Arc::clone(program), views, tables, files, left: Arc::clone(&left), elapsed };
+        let summary =
+            settings.summary.filter(|_| once).map(|path| SummaryFile::open(path, &options.wait)).transpose()?;
+        let outputs = Outputs {
+            program: Arc::clone(program),
+            views,
+            tables,
+            files,
+            left: Arc::clone(&left),
+            summary,
+            begun: settings.begun,
+            prepared: Vec::new(),
+        };
         Ok((outputs, left))
     }
 }
 
-fn late_file(program: &Program, view: usize, path: &str) -> Result<LateFile> {
+fn late_file(program: &Program, view: usize, path: &str, options: &OutputOptions) -> Result<LateFile> {
     let columns = late_columns(program, view);
     let encoder = LateEncoder::new(path, &columns);
-    Ok(LateFile { spool: Spool::create(path, &encoder.header())?, encoder })
+    Ok(LateFile { spool: Spool::create(path, &encoder.header(), &options.wait)?, encoder })
 }
 
 /// The table columns that a view references, with their types.
@@ -300,56 +331,81 @@ impl RunOutput for Outputs {
         Ok(())
     }
 
-    fn finish(&mut self, ending: Ending) -> Result<()> {
-        let mut records = 0;
-        let mut reports = Vec::new();
-        for (plan, table) in self.program.tables.iter().zip(&ending.tables) {
-            let holder = table.holder.and_then(|h| table.partitions.get(h)).map(String::as_str);
-            let newest = table.newest_event_us.unwrap_or(i64::MIN);
-            let mut source = SourceSummary::new(&plan.name, table.records, table.watermark_us, newest, holder);
-            for (name, watermark) in table.partitions.iter().zip(&table.partition_watermarks_us) {
-                source.partition(name, *watermark);
+    fn prepare(&mut self, ending: Ending) -> Result<()> {
+        let (views, flow) = self.prepare_views(&ending)?;
+        let mut rejects = Vec::new();
+        for table in &mut self.tables {
+            if let Some(file) = table.rejects.take() {
+                self.prepared.push(file.spool.prepare()?);
             }
-            records += table.records;
-            reports.push(source);
+            let lines = table.first.lines();
+            if !lines.is_empty() {
+                rejects.push(format!("{}: {} rejected", table.name, grouped(table.first.total())));
+                rejects.extend(lines);
+            }
         }
-        let mut closed = false;
+        let mut left = self.left.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        left.rejects = rejects;
+        left.closed |= flow == Flow::Closed;
+        let records = ending.tables.iter().map(|table| table.records).sum();
+        let closed = left.closed;
+        let summary = left.summary.insert(RunSummary {
+            complete: ending.complete,
+            closed,
+            records,
+            sources: self
+                .program
+                .tables
+                .iter()
+                .zip(&ending.tables)
+                .map(|(plan, table)| source(&plan.name, table))
+                .collect(),
+            views,
+            physical: Physical::measure(records, self.begun.elapsed().as_secs_f64(), ending.exchanged_bytes),
+        });
+        if let Some(file) = self.summary.take() {
+            self.prepared.push(file.prepare(summary)?);
+        }
+        Ok(())
+    }
+
+    fn complete(&mut self) -> Result<()> {
+        self.prepared.drain(..).try_for_each(|output| output.complete().map(drop))
+    }
+}
+
+impl Outputs {
+    /// Has views and late outputs write their rest; says what there is to say of the views, and whether all are read.
+    fn prepare_views(&mut self, ending: &Ending) -> Result<(Vec<ViewSummary>, Flow)> {
+        let mut flow = Flow::Open;
         let mut views = Vec::new();
         for (v, view) in self.views.iter_mut().enumerate() {
             let Some(output) = view.output.take() else { continue };
-            let (flow, windows) = output.finish(ending.complete)?;
-            closed |= flow == Flow::Closed;
+            let output = output.prepare(ending.complete)?;
+            flow = flow.and(output.flow);
+            self.prepared.extend(output.sinks);
             if let Some(late) = view.late.take() {
-                let _ = late.spool.finish()?;
+                self.prepared.push(late.spool.prepare()?);
             }
             views.push(ViewSummary {
                 name: self.program.views.get(v).and_then(|v| v.name.clone()),
                 ledger: ending.ledgers.get(v).cloned().unwrap_or_default(),
-                windows,
+                windows: output.counts,
                 state_pairs_max: view.correctable.max,
                 late_lag: view.lags.summary(),
             });
         }
-        let mut left = self.left.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        for table in &mut self.tables {
-            if let Some(rejects) = table.rejects.take() {
-                let _ = rejects.spool.finish()?;
-            }
-            let lines = table.first.lines();
-            if !lines.is_empty() {
-                left.rejects.push(format!("{}: {} rejected", table.name, grouped(table.first.total())));
-                left.rejects.extend(lines);
-            }
-        }
-        left.closed |= closed;
-        left.summary = Some(RunSummary {
-            complete: ending.complete,
-            closed: left.closed,
-            records,
-            sources: reports,
-            views,
-            physical: Physical::measure(records, (self.elapsed)()),
-        });
-        Ok(())
+        Ok((views, flow))
     }
+}
+
+/// What there is to say of a source.
+fn source(name: &str, ending: &TableEnding) -> SourceSummary {
+    let holder = ending.holder.and_then(|h| ending.partitions.get(h)).map(String::as_str);
+    let newest = ending.newest_event_us.unwrap_or(i64::MIN);
+    let mut source = SourceSummary::new(name, ending.records, ending.watermark_us, newest, holder);
+    for (name, watermark) in ending.partitions.iter().zip(&ending.partition_watermarks_us) {
+        source.partition(name, *watermark);
+    }
+    source
 }

@@ -1,7 +1,7 @@
 //! `slackwater run`: a program to the end of its input.
 
 use super::cluster::{self, ClusterArgs};
-use super::outputs::{Left, Outputs, Part};
+use super::outputs::{Left, Outputs, Part, Settings};
 use super::progress::ProgressLine;
 use super::{ProgramArgs, exit, supervise};
 use crate::cluster::ClusterConfig;
@@ -10,9 +10,12 @@ use crate::engine::ingest::wanted_columns;
 use crate::engine::output::RunOutput;
 use crate::error::{Error, Result};
 use crate::plan::{Program, SinkFormat, SinkTarget};
+use crate::sink::file::PipeWait;
 use crate::sink::rows::OutputOptions;
+use crate::sink::summary::RunSummary;
 use crate::sink::target::refuse_shared_files;
 use crate::source::{self, Source, SourceOptions};
+use crate::sql::refuse_compressed;
 use clap::{Args, ValueEnum};
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -78,6 +81,10 @@ pub(super) fn run(args: &RunArgs) -> Result<u8> {
         args.program.refuse_stdin(flag)?;
     }
     let mut program = args.program.plan()?;
+    let summary = args.summary.as_ref().map(|path| path.to_string_lossy());
+    for (flag, path) in [("--rejects", args.rejects.as_deref()), ("--summary", summary.as_deref())] {
+        refuse_compressed(flag, path)?;
+    }
     set_rejects(&mut program, args.rejects.as_deref())?;
     cluster::check_paths(&program)?;
     let threads = usize::from(args.workers);
@@ -119,12 +126,13 @@ fn execute(args: &RunArgs, program: Arc<Program>, config: Option<ClusterConfig>,
         StdoutFormat::Csv => SinkFormat::Csv,
         StdoutFormat::Table => SinkFormat::Table,
     });
-    let output_options = OutputOptions::new(std::io::stdout().is_terminal(), format);
-    let begun = now();
-    let open = |part| {
-        let elapsed = Box::new(move || begun.elapsed().as_secs_f64());
-        Outputs::open(&program, &sources, &output_options, part, elapsed)
+    let wait = PipeWait::until(&interrupted);
+    let settings = Settings {
+        options: OutputOptions { wait: wait.clone(), ..OutputOptions::new(std::io::stdout().is_terminal(), format) },
+        summary: args.summary.as_deref(),
+        begun: now(),
     };
+    let open = |part| Outputs::open(&program, &sources, &settings, part);
     let partitioned = if mesh.is_some() { cluster::partitioned(&program) } else { Vec::new() };
     let own = if partitioned.is_empty() { None } else { Some(Part::Process(process)) };
     let all = match (&mesh, process) {
@@ -165,11 +173,13 @@ fn execute(args: &RunArgs, program: Arc<Program>, config: Option<ClusterConfig>,
     drop(line);
     let ended = result?;
     let closed = match left {
-        Some(left) => report(args, &left, &ended)?,
+        Some(left) => report(args, &left),
         None => ended.stopped == Some(Stopped::Closed),
     };
     let interrupted = interrupted.load(Ordering::SeqCst) || ended.stopped == Some(Stopped::Interrupted);
     Ok(match (ended.complete || closed, interrupted) {
+        // What was meant for a pipe that nobody read is missing.
+        (true, true) if wait.gave_up() => exit::INTERRUPTED,
         (true, _) => exit::SUCCESS,
         (false, true) => exit::INTERRUPTED,
         (false, false) => exit::FAILURE,
@@ -231,25 +241,12 @@ fn catch_signals(stop: &Arc<AtomicBool>) -> Result<Arc<AtomicBool>> {
 }
 
 /// Prints what is left to say; says whether the reader of stdout went away.
-fn report(args: &RunArgs, left: &Arc<Mutex<Left>>, ended: &dataflow::Ended) -> Result<bool> {
-    let mut left = left.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let mut text = String::new();
-    for line in &left.rejects {
-        text.push_str(line);
-        text.push('\n');
-    }
-    if let Some(summary) = &mut left.summary {
-        summary.physical.exchanged_bytes = ended.exchanged_bytes;
-        if !args.quiet {
-            text.push_str(&summary.line());
-            text.push('\n');
-        }
-        if let Some(path) = &args.summary {
-            let _ = summary.write(path)?;
-        }
-    }
-    say(&text);
-    Ok(left.closed)
+fn report(args: &RunArgs, left: &Arc<Mutex<Left>>) -> bool {
+    let left = left.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let line = left.summary.as_ref().filter(|_| !args.quiet).map(RunSummary::line);
+    let lines = left.rejects.iter().cloned().chain(line);
+    say(&lines.map(|line| line + "\n").collect::<String>());
+    left.closed
 }
 
 /// Prints to stderr.

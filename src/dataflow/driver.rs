@@ -230,19 +230,21 @@ impl Work<'_> {
             self.step(worker, false);
             writers.iter_mut().for_each(|writer| writer.write(self.shared));
         }
-        // All must have concluded before any completes its files.
+        // All must have concluded before any writes its end, and all ends must be written before any file gets its name.
         writers.iter_mut().for_each(|writer| writer.conclude(self.shared));
-        let alone = self.crew.processes == 1 || self.crew.thread > 0;
-        let ended = alone || self.pass(worker, &mut notes, Stage::Given, None);
-        // The others' files first: what process 0 completes is the run.
-        let ended = ended && (alone || self.crew.process > 0 || self.wait(worker, &mut notes, Stage::Written, Some(0)));
-        if ended {
-            for writer in writers {
-                let endings = endings.clone();
-                writer.finish(|writer| writer.ending(self.program, endings, complete), self.shared);
-            }
+        for writer in &mut writers {
+            let ending = writer.ending(self.program, endings.clone(), complete, self.shared);
+            writer.prepare(ending, self.shared);
         }
-        let ended = ended && (alone || self.pass(worker, &mut notes, Stage::Written, None));
+        let alone = self.crew.processes == 1 || self.crew.thread > 0;
+        let ended = alone || self.pass(worker, &mut notes, Stage::Prepared, None);
+        // The others' files first: what process 0 completes is the run.
+        let ended =
+            ended && (alone || self.crew.process > 0 || self.wait(worker, &mut notes, Stage::Completed, Some(0)));
+        if ended {
+            writers.into_iter().for_each(|writer| writer.complete(self.shared));
+        }
+        let ended = ended && (alone || self.pass(worker, &mut notes, Stage::Completed, None));
         notes.close();
         while ended && worker.has_dataflows() && !self.shared.broken() {
             self.take_turn();

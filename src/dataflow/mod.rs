@@ -170,6 +170,12 @@ impl Shared {
         lock(&self.error).get_or_insert(error);
         self.failed.store(true, Ordering::SeqCst);
     }
+    /// Bytes sent to and received from other processes so far, if there are any.
+    fn exchanged_bytes(&self) -> Option<u64> {
+        let traffic = self.watch.as_ref().map(|watch| watch.traffic());
+        traffic.map(|peers| peers.iter().map(|peer| peer.sent_bytes + peer.received_bytes).sum())
+    }
+
     fn failed(&self) -> bool {
         self.failed.load(Ordering::SeqCst)
     }
@@ -309,8 +315,6 @@ pub struct Ended {
     pub complete: bool,
     /// Why reading stopped, if some process said so.
     pub stopped: Option<Stopped>,
-    /// Bytes sent to and received from other processes.
-    pub exchanged_bytes: Option<u64>,
 }
 
 /// Runs a program on the processes of a mesh, each calling this with the same program and equal sources.
@@ -422,11 +426,7 @@ fn execute(
     match (error, lost) {
         (Some(error), _) => Err(error),
         (None, Some(loss)) => Err(lost_at(loss, options.progress.watermark_us.load(Ordering::Relaxed))),
-        (None, None) => {
-            let traffic = shared.watch.as_ref().map(|watch| watch.traffic());
-            let exchanged_bytes = traffic.map(|t| t.iter().map(|t| t.sent_bytes + t.received_bytes).sum());
-            Ok(Ended { complete, stopped: lock(&shared.why).clone().map(|(_, why)| why), exchanged_bytes })
-        }
+        (None, None) => Ok(Ended { complete, stopped: lock(&shared.why).clone().map(|(_, why)| why) }),
     }
 }
 

@@ -42,10 +42,10 @@ pub(super) enum Note {
 /// Stages of the end that all processes pass together, so that a failure of one keeps the others from publishing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// Everything was given to the outputs.
-    Given,
+    /// The outputs have written everything; files have yet to get their names.
+    Prepared,
     /// The outputs are complete under their names.
-    Written,
+    Completed,
 }
 
 /// What a worker has read of a table.

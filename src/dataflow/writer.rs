@@ -186,7 +186,7 @@ impl Writer {
     }
 
     /// The dataflow has run out: hands on the rest, and fails the run if this writer has reasons to. Every writer of the
-    /// process must have done so before one of them completes its files.
+    /// process must have done so before one of them prepares its end.
     pub fn conclude(&mut self, shared: &Shared) {
         self.write(shared);
         if let Some((_, error)) = self.refused.take() {
@@ -200,18 +200,22 @@ impl Writer {
         }
     }
 
-    /// Gives the output its ending, unless the run has failed.
-    pub fn finish(mut self, ending: impl FnOnce(&Writer) -> Ending, shared: &Shared) {
+    /// Has the output write all that is left, unless the run has failed.
+    pub fn prepare(&mut self, ending: Ending, shared: &Shared) {
         if !shared.failed() && !self.broken {
-            let ending = ending(&self);
-            if let Err(error) = self.output.finish(ending) {
-                shared.fail(error);
-            }
+            self.output.prepare(ending).unwrap_or_else(|error| shared.fail(error));
+        }
+    }
+
+    /// Has the output complete what it has prepared, unless the run has failed.
+    pub fn complete(mut self, shared: &Shared) {
+        if !shared.failed() && !self.broken {
+            self.output.complete().unwrap_or_else(|error| shared.fail(error));
         }
     }
 
     /// What the run has come to, from what every worker has told and what this worker's coordinators know.
-    pub fn ending(&self, program: &Program, endings: Vec<TableEnding>, complete: bool) -> Ending {
+    pub fn ending(&self, program: &Program, endings: Vec<TableEnding>, complete: bool, shared: &Shared) -> Ending {
         let tables: Vec<TableEnding> = endings
             .into_iter()
             .zip(&self.tables)
@@ -224,7 +228,7 @@ impl Writer {
             .collect();
         let names = |view: &ViewPlan| tables.get(view.table).map_or(&[][..], |t| t.partitions.as_slice());
         let ledgers = program.views.iter().zip(&self.views).map(|(view, counts)| ledger(counts, names(view))).collect();
-        Ending { complete, ledgers, tables }
+        Ending { complete, ledgers, tables, exchanged_bytes: shared.exchanged_bytes() }
     }
 }
 

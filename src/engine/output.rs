@@ -41,6 +41,8 @@ pub struct Ending {
     pub ledgers: Vec<Ledger>,
     /// Of each table.
     pub tables: Vec<TableEnding>,
+    /// Bytes that the process has exchanged with others; `None` if there are none.
+    pub exchanged_bytes: Option<u64>,
 }
 
 /// The end of one table.
@@ -86,9 +88,17 @@ pub trait RunOutput {
     /// # Errors
     /// When they cannot be written, or the table has `on_error = 'fail'`.
     fn rejects(&mut self, table: usize, rejects: Vec<Reject>) -> Result<()>;
-    /// The run is over: everything was given.
+    /// The run is over: everything was given. Writes all that is left, so that only what can hardly fail remains to be done.
     ///
     /// # Errors
-    /// When outputs cannot be completed.
-    fn finish(&mut self, ending: Ending) -> Result<()>;
+    /// When something cannot be written. Then, or when another output of the run fails, on whichever process, the output is
+    /// dropped without being completed, and must leave nothing behind.
+    fn prepare(&mut self, ending: Ending) -> Result<()>;
+    /// Every output of the run, on all processes, is prepared: this one is completed. It is dropped afterwards.
+    ///
+    /// # Errors
+    /// When it cannot be completed.
+    fn complete(&mut self) -> Result<()> {
+        Ok(())
+    }
 }

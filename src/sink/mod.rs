@@ -1,13 +1,14 @@
 //! Sinks: changelog, metrics and backfills tables, the late and the reject output, the summary.
 //!
 //! Everything here runs on one thread and is given changes that are complete and sorted per watermark step; it decides
-//! bytes, never results. [`block`] holds changes in columns, [`cell`] what stands in one place of a row; [`text`] writes values, [`rows`] rows in a format, [`target`] bytes to standard output or to a file
-//! that appears whole or not at all. [`view`] drives the sinks of one view and holds the tables of its correctable windows;
-//! [`spool`] puts rows that come in any order into the order of their records; [`late`] and [`rejects`] are those rows;
-//! [`summary`] is what a run says of itself.
+//! bytes, never results. [`block`] holds changes in columns, [`cell`] what stands in one place of a row; [`text`] writes
+//! values, [`rows`] rows in a format, [`target`] bytes to standard output or to a [`file`] that appears whole or not at all.
+//! [`view`] drives the sinks of one view and holds the tables of its correctable windows; [`spool`] puts rows that come in
+//! any order into the order of their records; [`late`] and [`rejects`] are those rows; [`summary`] is what a run says of itself.
 
 pub mod block;
 pub mod cell;
+pub mod file;
 pub mod late;
 #[cfg(feature = "parquet")]
 pub mod parquet;

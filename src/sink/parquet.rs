@@ -7,8 +7,8 @@
 
 use super::Flow;
 use super::cell::Cell;
+use super::file::{PipeWait, Prepared, TargetFile};
 use super::rows::{Columns, RowWriter};
-use super::target::TargetFile;
 use crate::error::{Error, Result};
 use crate::types::{DataType, Value, canonical_double};
 use arrow_array::RecordBatch;
@@ -41,8 +41,8 @@ impl ParquetWriter {
     ///
     /// # Errors
     /// When the file cannot be created; the error names it.
-    pub fn create(path: &str, columns: &Columns) -> Result<ParquetWriter> {
-        let target = TargetFile::create(path)?;
+    pub fn create(path: &str, columns: &Columns, wait: &PipeWait) -> Result<ParquetWriter> {
+        let target = TargetFile::create(path, wait)?;
         let fields: Vec<Field> =
             columns.iter().map(|(name, dtype)| Field::new(name, arrow_type(dtype), true)).collect();
         let schema = Arc::new(Schema::new(fields));
@@ -82,9 +82,9 @@ impl RowWriter for ParquetWriter {
     fn flush(&mut self) -> Result<Flow> {
         Ok(Flow::Open)
     }
-    fn finish(mut self: Box<Self>) -> Result<Flow> {
+    fn prepare(mut self: Box<Self>) -> Result<Prepared> {
         self.encode()?;
-        self.writer.into_inner().map_err(|e| failed(&self.place, e))?.finish()
+        self.writer.into_inner().map_err(|e| failed(&self.place, e))?.prepare()
     }
 }
 
@@ -186,7 +186,7 @@ fn null(value: &Value, append: impl FnOnce()) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::target::tests::names;
+    use super::super::file::tests::names;
     use super::*;
     use arrow_array::cast::AsArray;
     use arrow_array::types::{Decimal128Type, TimestampMicrosecondType};
@@ -226,7 +226,8 @@ mod tests {
     fn reads_back() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("out.parquet");
-        let mut writer = Box::new(ParquetWriter::create(path.to_str().unwrap(), &columns()).unwrap());
+        let mut writer =
+            Box::new(ParquetWriter::create(path.to_str().unwrap(), &columns(), &PipeWait::default()).unwrap());
         let nulls = vec![Value::Null; columns().len()];
         for _ in 0..BATCH_ROWS {
             let row = row();
@@ -235,7 +236,7 @@ mod tests {
             assert_eq!(writer.write(&[&nulls]).unwrap(), Flow::Open);
         }
         assert!(!path.exists());
-        assert_eq!(writer.finish().unwrap(), Flow::Open);
+        assert_eq!(writer.prepare().unwrap().complete().unwrap(), Flow::Open);
         assert_eq!(names(directory.path()), ["out.parquet"]);
 
         let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(&path).unwrap()).unwrap().build().unwrap();
@@ -262,13 +263,14 @@ mod tests {
     fn an_empty_file_has_its_columns_and_a_failed_one_does_not_exist() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("empty.parquet");
-        let writer = Box::new(ParquetWriter::create(path.to_str().unwrap(), &columns()).unwrap());
-        let _ = writer.finish().unwrap();
+        let writer = Box::new(ParquetWriter::create(path.to_str().unwrap(), &columns(), &PipeWait::default()).unwrap());
+        let _ = writer.prepare().unwrap().complete().unwrap();
         let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(&path).unwrap()).unwrap();
         assert_eq!(reader.schema().fields().len(), columns().len());
 
         let other = directory.path().join("other.parquet");
-        let mut writer = Box::new(ParquetWriter::create(other.to_str().unwrap(), &columns()).unwrap());
+        let mut writer =
+            Box::new(ParquetWriter::create(other.to_str().unwrap(), &columns(), &PipeWait::default()).unwrap());
         let error = writer.write(&[&[Value::BigInt(1)]]).unwrap_err();
         assert_eq!(error.place(), other.to_str());
         drop(writer);

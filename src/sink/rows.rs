@@ -5,6 +5,7 @@
 
 use super::Flow;
 use super::cell::Cell;
+use super::file::{PipeWait, Prepared};
 use super::table::TableWriter;
 use super::target::{Output, StdoutHandle};
 use super::text::{write_csv, write_csv_text, write_json, write_json_string};
@@ -41,11 +42,11 @@ pub trait RowWriter: Send {
     /// # Errors
     /// When the bytes cannot be written.
     fn flush(&mut self) -> Result<Flow>;
-    /// Writes the rest; a file takes its name. A writer dropped instead leaves no file behind.
+    /// Writes the rest; a file has yet to get its name. A writer dropped instead leaves no file behind.
     ///
     /// # Errors
-    /// When the bytes cannot be written or the file not renamed.
-    fn finish(self: Box<Self>) -> Result<Flow>;
+    /// When the bytes cannot be written or the file could not be renamed.
+    fn prepare(self: Box<Self>) -> Result<Prepared>;
 }
 
 /// How sinks reach the outside.
@@ -57,12 +58,14 @@ pub struct OutputOptions {
     pub stdout_format: Option<SinkFormat>,
     /// Standard output itself.
     pub stdout: StdoutHandle,
+    /// How long named pipes wait for their readers.
+    pub wait: PipeWait,
 }
 
 impl OutputOptions {
     /// Options for the process's own standard output.
     pub fn new(stdout_is_terminal: bool, stdout_format: Option<SinkFormat>) -> Self {
-        OutputOptions { stdout_is_terminal, stdout_format, stdout: StdoutHandle::default() }
+        OutputOptions { stdout_is_terminal, stdout_format, ..OutputOptions::default() }
     }
 }
 
@@ -86,10 +89,10 @@ pub fn open(
         }),
     };
     if format == SinkFormat::Parquet {
-        return open_parquet(target, columns);
+        return open_parquet(target, columns, &options.wait);
     }
     let output = match target {
-        SinkTarget::File(path, _) => Output::file(path)?,
+        SinkTarget::File(path, _) => Output::file(path, &options.wait)?,
         SinkTarget::Stdout(_) => Output::stdout(&options.stdout),
     };
     Ok(match format {
@@ -100,16 +103,16 @@ pub fn open(
 }
 
 #[cfg(feature = "parquet")]
-fn open_parquet(target: &SinkTarget, columns: &Columns) -> Result<Box<dyn RowWriter>> {
+fn open_parquet(target: &SinkTarget, columns: &Columns, wait: &PipeWait) -> Result<Box<dyn RowWriter>> {
     match target {
-        SinkTarget::File(path, _) => Ok(Box::new(super::parquet::ParquetWriter::create(path, columns)?)),
+        SinkTarget::File(path, _) => Ok(Box::new(super::parquet::ParquetWriter::create(path, columns, wait)?)),
         SinkTarget::Stdout(_) => Err(Error::usage("standard output cannot take Parquet")
             .with_hint("write to a file: CREATE SINK … WITH (connector = 'file', path = 'out.parquet')")),
     }
 }
 
 #[cfg(not(feature = "parquet"))]
-fn open_parquet(_target: &SinkTarget, _columns: &Columns) -> Result<Box<dyn RowWriter>> {
+fn open_parquet(_target: &SinkTarget, _columns: &Columns, _wait: &PipeWait) -> Result<Box<dyn RowWriter>> {
     Err(Error::usage("this build writes no Parquet")
         .with_hint("build with --features parquet, or write .ndjson or .csv"))
 }
@@ -256,8 +259,8 @@ impl RowWriter for TextWriter {
     fn flush(&mut self) -> Result<Flow> {
         self.output.flush()
     }
-    fn finish(self: Box<Self>) -> Result<Flow> {
-        self.output.finish()
+    fn prepare(self: Box<Self>) -> Result<Prepared> {
+        self.output.prepare()
     }
 }
 
@@ -282,7 +285,7 @@ mod tests {
             let (first, then) = row.split_at(1);
             assert_eq!(writer.write(&[first, then]).unwrap(), Flow::Open);
         }
-        assert_eq!(writer.finish().unwrap(), Flow::Open);
+        assert_eq!(writer.prepare().unwrap().complete().unwrap(), Flow::Open);
         captured.text()
     }
 
@@ -322,8 +325,7 @@ mod tests {
             (true, Some(SinkFormat::Csv), "op,\"the"),
         ] {
             let captured = Captured::new(usize::MAX);
-            let options =
-                OutputOptions { stdout_is_terminal: terminal, stdout_format: format, stdout: captured.handle() };
+            let options = OutputOptions { stdout: captured.handle(), ..OutputOptions::new(terminal, format) };
             let mut writer = open(&SinkTarget::Stdout(None), &columns(), "", &options).unwrap();
             assert_eq!(writer.write(&[&rows()[0]]).unwrap(), Flow::Open);
             assert_eq!(captured.text(), "");

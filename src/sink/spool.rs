@@ -7,7 +7,7 @@
 //! written twice and read once beyond that size, and a few kilobytes of memory per run at the end.
 
 use super::Flow;
-use super::target::{TargetFile, directory_of, write_error};
+use super::file::{PipeWait, Prepared, TargetFile, directory_of, write_error};
 use crate::error::{Error, Result};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -41,16 +41,16 @@ impl Spool {
     ///
     /// # Errors
     /// When nothing can be created there.
-    pub fn create(path: impl AsRef<Path>, header: &str) -> Result<Spool> {
-        Self::with_memory(path, header, MEMORY_BYTES)
+    pub fn create(path: impl AsRef<Path>, header: &str, wait: &PipeWait) -> Result<Spool> {
+        Self::with_memory(path, header, MEMORY_BYTES, wait)
     }
 
     /// As [`Spool::create`], holding about so many bytes in memory.
     ///
     /// # Errors
     /// When nothing can be created there.
-    pub fn with_memory(path: impl AsRef<Path>, header: &str, memory_bytes: usize) -> Result<Spool> {
-        let mut target = TargetFile::create(path)?;
+    pub fn with_memory(path: impl AsRef<Path>, header: &str, memory_bytes: usize, wait: &PipeWait) -> Result<Spool> {
+        let mut target = TargetFile::create(path, wait)?;
         let _ = TargetFile::write(&mut target, header.as_bytes())?;
         Ok(Spool { target, memory: Memory::default(), memory_bytes, spill: None, run_ends: Vec::new() })
     }
@@ -71,16 +71,16 @@ impl Spool {
         self.spill().map_err(|e| self.fail(e))
     }
 
-    /// Writes everything in order and gives the file its name.
+    /// Writes everything in order; the file has yet to get its name.
     ///
     /// # Errors
-    /// When a file cannot be read, written or renamed.
-    pub fn finish(mut self) -> Result<Flow> {
+    /// When a file cannot be read or written, or could not be renamed.
+    pub fn prepare(mut self) -> Result<Prepared> {
         match self.write_all_in_order() {
             // A path that is a pipe which nobody reads any more.
-            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(Flow::Closed),
+            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(Prepared::written(Flow::Closed)),
             Err(e) => Err(self.fail(e)),
-            Ok(()) => self.target.finish(),
+            Ok(()) => self.target.prepare(),
         }
     }
 
@@ -126,7 +126,11 @@ impl Spool {
 
 /// A file without a name beside the target, where there is room for as much; elsewhere if that is no place for files.
 fn anonymous_file(target: &Path) -> io::Result<File> {
-    tempfile::tempfile_in(directory_of(target)).or_else(|_| tempfile::tempfile())
+    tempfile::tempfile_in(directory_of(target)).or_else(|_| tempfile::tempfile()).map_err(|e| match e.raw_os_error() {
+        Some(_) => e,
+        // It names a temporary file.
+        None => e.kind().into(),
+    })
 }
 
 /// Chunks not yet spilled.
@@ -244,7 +248,7 @@ impl Run {
 
 #[cfg(test)]
 mod tests {
-    use super::super::target::tests::names;
+    use super::super::file::tests::names;
     use super::*;
     use proptest::prelude::*;
 
@@ -274,12 +278,12 @@ mod tests {
         fn any_arrival_gives_the_order_of_records((chunks, expected) in arb_chunks(), memory in 0usize..2_000) {
             let directory = tempfile::tempdir().unwrap();
             let path = directory.path().join("late.ndjson");
-            let mut spool = Spool::with_memory(&path, "", memory).unwrap();
+            let mut spool = Spool::with_memory(&path, "", memory, &PipeWait::default()).unwrap();
             for (partition, position, text) in &chunks {
                 spool.add(*partition, *position, text.as_bytes()).unwrap();
             }
             prop_assert!(!path.exists());
-            prop_assert_eq!(spool.finish().unwrap(), Flow::Open);
+            prop_assert_eq!(spool.prepare().unwrap().complete().unwrap(), Flow::Open);
             prop_assert_eq!(std::fs::read_to_string(&path).unwrap(), expected);
             prop_assert_eq!(names(directory.path()), ["late.ndjson"]);
         }
@@ -289,9 +293,9 @@ mod tests {
     fn header_and_nothing_else() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("late.csv");
-        let mut spool = Spool::create(&path, "a,b\n").unwrap();
+        let mut spool = Spool::create(&path, "a,b\n", &PipeWait::default()).unwrap();
         spool.add(0, 1, b"").unwrap();
-        let _ = spool.finish().unwrap();
+        let _ = spool.prepare().unwrap().complete().unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "a,b\n");
     }
 
@@ -300,13 +304,13 @@ mod tests {
         for memory in [0, 100, 10_000] {
             let directory = tempfile::tempdir().unwrap();
             let path = directory.path().join("rejects");
-            let mut spool = Spool::with_memory(&path, "", memory).unwrap();
+            let mut spool = Spool::with_memory(&path, "", memory, &PipeWait::default()).unwrap();
             for text in ["c", "a", "b", "a"] {
                 spool.add(1, 7, text.as_bytes()).unwrap();
                 spool.add(1, 8, text.as_bytes()).unwrap();
             }
             spool.add(0, 9, b"first,").unwrap();
-            let _ = spool.finish().unwrap();
+            let _ = spool.prepare().unwrap().complete().unwrap();
             assert_eq!(std::fs::read_to_string(&path).unwrap(), "first,aabcaabc");
         }
     }
@@ -315,19 +319,19 @@ mod tests {
     fn large_chunks_pass_the_read_buffer() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("late");
-        let mut spool = Spool::with_memory(&path, "", 1_000).unwrap();
+        let mut spool = Spool::with_memory(&path, "", 1_000, &PipeWait::default()).unwrap();
         let chunk = |i: u64| format!("{i}:").repeat(5_000);
         for i in [3, 1, 2, 0] {
             spool.add(0, i, chunk(i).as_bytes()).unwrap();
         }
-        let _ = spool.finish().unwrap();
+        let _ = spool.prepare().unwrap().complete().unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), (0..4).map(chunk).collect::<String>());
     }
 
     #[test]
     fn unfinished_leaves_nothing() {
         let directory = tempfile::tempdir().unwrap();
-        let mut spool = Spool::with_memory(directory.path().join("late"), "", 0).unwrap();
+        let mut spool = Spool::with_memory(directory.path().join("late"), "", 0, &PipeWait::default()).unwrap();
         spool.add(0, 0, b"row").unwrap();
         drop(spool);
         assert_eq!(names(directory.path()), [""; 0]);

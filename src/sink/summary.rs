@@ -4,9 +4,10 @@
 //! and the lag histogram has fixed buckets. Physical quantities (seconds, memory) stand apart and are no part of the
 //! promise (SEMANTICS §7). Cost: constant memory per view and partition.
 
+use super::Op;
 use super::block::Head;
+use super::file::{PipeWait, Prepared};
 use super::target::Output;
-use super::{Flow, Op};
 use crate::error::{Error, Result};
 use crate::record::Ledger;
 use crate::time::format_timestamp;
@@ -14,7 +15,7 @@ use crate::watermark::{AFTER_ALL, BEFORE_ALL};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize, Serializer};
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A whole run.
 #[derive(Clone, Debug, Serialize)]
@@ -241,23 +242,23 @@ pub struct LagSummary {
 /// What differs from run to run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Physical {
-    /// Seconds from start to end.
+    /// Seconds from start to end: until everything but the summary is written.
     pub elapsed_s: f64,
     /// Records read per second.
     pub records_per_s: f64,
     /// Greatest resident memory of the process, if the system tells.
     pub memory_bytes_max: Option<u64>,
-    /// Bytes that this process has sent to and received from the others of a cluster.
+    /// Bytes that this process has sent to and received from the others of a cluster by then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exchanged_bytes: Option<u64>,
 }
 
 impl Physical {
-    /// From the seconds that the caller has measured, and the memory as the system reports it now.
-    pub fn measure(records: u64, elapsed_s: f64) -> Physical {
+    /// From what the caller has measured, and the memory as the system reports it now.
+    pub fn measure(records: u64, elapsed_s: f64, exchanged_bytes: Option<u64>) -> Physical {
         let records_per_s = if elapsed_s > 0.0 { records as f64 / elapsed_s } else { 0.0 };
         let memory = std::fs::read_to_string("/proc/self/status").ok().and_then(|status| resident_bytes_max(&status));
-        Physical { elapsed_s, records_per_s, memory_bytes_max: memory, exchanged_bytes: None }
+        Physical { elapsed_s, records_per_s, memory_bytes_max: memory, exchanged_bytes }
     }
 }
 
@@ -267,18 +268,48 @@ fn resident_bytes_max(status: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-impl RunSummary {
-    /// Writes it as indented JSON, aside, and renames.
+/// The file for the summary.
+#[derive(Debug)]
+pub enum SummaryFile {
+    /// Open, so that a path that cannot be written is found before anything is read.
+    Open(Output),
+    /// A named pipe or device, to be opened when there is something to write: its reader may come only then.
+    Later(PathBuf, PipeWait),
+}
+
+impl SummaryFile {
+    /// Opens it, unless it is no regular file.
     ///
     /// # Errors
-    /// When the file cannot be written; the error names it.
-    pub fn write(&self, path: impl AsRef<Path>) -> Result<Flow> {
-        let mut output = Output::file(path)?;
+    /// When it cannot be created; the error names the path.
+    pub fn open(path: &Path, wait: &PipeWait) -> Result<SummaryFile> {
+        Ok(if std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+            SummaryFile::Later(path.to_owned(), wait.clone())
+        } else {
+            SummaryFile::Open(Output::file(path, wait)?)
+        })
+    }
+
+    /// Writes the summary; the file has yet to get its name.
+    ///
+    /// # Errors
+    /// When it cannot be written; the error names the path.
+    pub fn prepare(self, summary: &RunSummary) -> Result<Prepared> {
+        let mut output = match self {
+            SummaryFile::Open(output) => output,
+            SummaryFile::Later(path, wait) => Output::file(path, &wait)?,
+        };
+        output.text().push_str(&summary.json()?);
+        output.prepare()
+    }
+}
+
+impl RunSummary {
+    /// Indented JSON.
+    fn json(&self) -> Result<String> {
         let json = serde_json::to_string_pretty(self)
             .map_err(|e| Error::output("cannot write the summary as JSON").with_source(e))?;
-        output.text().push_str(&json);
-        output.text().push('\n');
-        output.finish()
+        Ok(json + "\n")
     }
 
     /// The one line that ends a run on standard error.
@@ -416,7 +447,10 @@ mod tests {
     fn json_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("summary.json");
-        assert_eq!(summary().write(&path).unwrap(), Flow::Open);
+        let file = SummaryFile::open(&path, &PipeWait::default()).unwrap();
+        let prepared = file.prepare(&summary()).unwrap();
+        assert!(!path.exists());
+        let _ = prepared.complete().unwrap();
         let json: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
         assert_eq!(json["complete"], true);
         assert_eq!(json["sources"][0]["watermark"], "infinity");

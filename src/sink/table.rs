@@ -5,6 +5,7 @@
 
 use super::Flow;
 use super::cell::Cell;
+use super::file::Prepared;
 use super::rows::{Columns, RowWriter};
 use super::target::Output;
 use super::text::{display_width, write_cell, write_visible};
@@ -103,11 +104,11 @@ impl RowWriter for TableWriter {
         self.output.flush()
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Flow> {
+    fn prepare(mut self: Box<Self>) -> Result<Prepared> {
         if !self.waiting.is_empty() || !self.header_written {
             self.settle();
         }
-        self.output.finish()
+        self.output.prepare()
     }
 }
 
@@ -162,7 +163,7 @@ mod tests {
         );
         assert_eq!(table.write(&[&row("longer", 5, Value::Text("x\n".into()))]).unwrap(), Flow::Open);
         assert_eq!(table.write(&[&row(&"w".repeat(50), 5, Value::Null)]).unwrap(), Flow::Open);
-        assert_eq!(table.finish().unwrap(), Flow::Open);
+        assert_eq!(table.prepare().unwrap().flow(), Flow::Open);
         let text = captured.text();
         let lines: Vec<&str> = text.lines().skip(4).collect();
         let wide = format!("+I  {}     5  NULL", "w".repeat(50));
@@ -174,7 +175,7 @@ mod tests {
     fn an_empty_table_has_a_header() {
         let captured = Captured::new(usize::MAX);
         let table = Box::new(TableWriter::new(&columns(), "t", Output::stdout(&captured.handle())));
-        assert_eq!(table.finish().unwrap(), Flow::Open);
+        assert_eq!(table.prepare().unwrap().flow(), Flow::Open);
         assert_eq!(captured.text(), "op  key  n  note\n--  ---  -  ----\n");
     }
 
@@ -192,7 +193,7 @@ mod tests {
         assert_eq!(two.write(&[&plus]).unwrap(), Flow::Open);
         assert_eq!(two.flush().unwrap(), Flow::Open);
         assert_eq!(one.write(&[&plus]).unwrap(), Flow::Open);
-        assert_eq!(one.finish().unwrap(), Flow::Open);
+        assert_eq!(one.prepare().unwrap().flow(), Flow::Open);
         assert_eq!(captured.text(), "one:\nop\n--\n+I\n+I\n\ntwo:\nop\n--\n+I\n\none:\nop\n--\n+I\n");
     }
 }

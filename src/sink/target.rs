@@ -1,21 +1,17 @@
-//! Where bytes go: standard output, shared by all sinks of the run, or a file written aside and renamed.
+//! Where bytes go: standard output, shared by all sinks of the run, or a [file](super::file).
 //!
 //! Invariants: whole rows only reach standard output, also when several sinks share it; a closed pipe is an outcome
-//! ([`Flow::Closed`]), not an error; a file is either complete under its name or absent: the bytes go to a temporary file in
-//! the same directory, which replaces the target in one rename when the run finishes and vanishes when it does not.
-//! A target that exists and is no regular file (a named pipe, `/dev/null`) cannot be replaced and is written directly.
+//! ([`Flow::Closed`]), not an error; no output replaces another, or what is read.
 
 use super::Flow;
+use super::file::{
+    BUFFER_BYTES, PipeWait, Prepared, TargetFile, closed_pipe, directory_of, through_links, write_error,
+};
 use crate::error::{Error, Result};
 use crate::plan::{Program, SinkTarget};
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use tempfile::NamedTempFile;
-
-/// Bytes collected before they are written.
-const BUFFER_BYTES: usize = 64 * 1024;
 
 /// Standard output as all sinks of a run share it. Cheap to clone.
 #[derive(Clone)]
@@ -95,8 +91,8 @@ impl Output {
     ///
     /// # Errors
     /// When it cannot be created; the error names the path.
-    pub fn file(path: impl AsRef<Path>) -> Result<Output> {
-        Ok(Output { kind: Kind::File(TargetFile::create(path)?), text: String::new() })
+    pub fn file(path: impl AsRef<Path>, wait: &PipeWait) -> Result<Output> {
+        Ok(Output { kind: Kind::File(TargetFile::create(path, wait)?), text: String::new() })
     }
 
     /// The rows not yet written. Append whole rows, then call [`Output::row_done`].
@@ -149,159 +145,17 @@ impl Output {
         flow
     }
 
-    /// Writes the rest; a file takes its name.
+    /// Writes the rest; see [`TargetFile::prepare`].
     ///
     /// # Errors
-    /// When the bytes cannot be written or the file not renamed.
-    pub fn finish(mut self) -> Result<Flow> {
+    /// When the bytes cannot be written or the file could not be renamed.
+    pub fn prepare(mut self) -> Result<Prepared> {
         let flow = self.write()?;
         match self.kind {
-            Kind::Stdout(..) => Ok(flow),
-            Kind::File(file) => Ok(flow.and(file.finish()?)),
+            Kind::Stdout(..) => Ok(Prepared::written(flow)),
+            Kind::File(file) => Ok(file.prepare()?.after(flow)),
         }
     }
-}
-
-/// A file written aside and renamed by [`TargetFile::finish`]. Dropped before that, it leaves nothing behind and whatever
-/// stood at the path untouched.
-#[derive(Debug)]
-pub struct TargetFile {
-    path: PathBuf,
-    file: Inner,
-    closed: bool,
-}
-
-#[derive(Debug)]
-enum Inner {
-    Aside(BufWriter<NamedTempFile>, PathBuf),
-    Direct(BufWriter<File>),
-}
-
-impl TargetFile {
-    /// Opens a temporary file beside `path`, creating directories that are missing. A symbolic link is followed.
-    ///
-    /// # Errors
-    /// When the path is a directory or nothing can be created there; the error names the path.
-    pub fn create(path: impl AsRef<Path>) -> Result<TargetFile> {
-        let path = path.as_ref();
-        let fail = |e: io::Error| Error::output("cannot create the file").at(path.display().to_string()).with_source(e);
-        let file = match std::fs::metadata(path) {
-            Ok(found) if found.is_dir() => {
-                return Err(Error::output("expected a file to write, found a directory").at(path.display().to_string()));
-            }
-            Ok(found) if !found.is_file() => Inner::Direct(BufWriter::with_capacity(
-                BUFFER_BYTES,
-                File::options().write(true).open(path).map_err(fail)?,
-            )),
-            Ok(_) => Inner::aside(&path.canonicalize().map_err(fail)?).map_err(fail)?,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                std::fs::create_dir_all(directory_of(path)).map_err(fail)?;
-                Inner::aside(path).map_err(fail)?
-            }
-            Err(e) => return Err(fail(e)),
-        };
-        Ok(TargetFile { path: path.to_owned(), file, closed: false })
-    }
-
-    /// The path as given.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Appends bytes. `Closed` only if the path is a pipe without a reader.
-    ///
-    /// # Errors
-    /// When the bytes cannot be written; the error names the path.
-    pub fn write(&mut self, bytes: &[u8]) -> Result<Flow> {
-        let result = self.write_all(bytes);
-        self.outcome(result)
-    }
-
-    fn outcome(&mut self, result: io::Result<()>) -> Result<Flow> {
-        let flow = match &self.file {
-            Inner::Direct(_) => closed_pipe(result),
-            Inner::Aside(..) => result.map(|()| Flow::Open),
-        };
-        let flow = flow.map_err(|e| write_error(&self.path.display().to_string(), e))?;
-        self.closed |= flow == Flow::Closed;
-        Ok(if self.closed { Flow::Closed } else { Flow::Open })
-    }
-
-    /// Completes the file: what was written takes the path's name.
-    ///
-    /// # Errors
-    /// When the rest cannot be written or the file not renamed; then nothing is left behind.
-    pub fn finish(mut self) -> Result<Flow> {
-        let flushed = self.flush();
-        let flow = self.outcome(flushed)?;
-        let path = self.path;
-        match self.file {
-            Inner::Direct(file) => drop(file.into_parts()),
-            Inner::Aside(file, target) => {
-                let fail = |e: io::Error| write_error(&path.display().to_string(), e);
-                let file = file.into_inner().map_err(|e| fail(e.into_error()))?;
-                // Without this a crash of the machine could leave the name without the bytes.
-                file.as_file().sync_data().map_err(fail)?;
-                file.persist(&target).map_err(|e| {
-                    Error::output("cannot rename the finished file").at(path.display().to_string()).with_source(e.error)
-                })?;
-            }
-        }
-        Ok(flow)
-    }
-}
-
-impl Write for TargetFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.closed {
-            return Ok(bytes.len());
-        }
-        match &mut self.file {
-            Inner::Aside(file, _) => file.write(bytes),
-            Inner::Direct(file) => file.write(bytes),
-        }
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        if self.closed {
-            return Ok(());
-        }
-        match &mut self.file {
-            Inner::Aside(file, _) => file.flush(),
-            Inner::Direct(file) => file.flush(),
-        }
-    }
-}
-
-impl Inner {
-    fn aside(target: &Path) -> io::Result<Inner> {
-        let name = target.file_name().unwrap_or_default().to_string_lossy();
-        let prefix = format!(".{name}.tmp-{}-", std::process::id());
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(&prefix);
-        // Temporary files are private by default; a result has the permissions that any new file has.
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let file = builder.tempfile_in(directory_of(target))?;
-        Ok(Inner::Aside(BufWriter::with_capacity(BUFFER_BYTES, file), target.to_owned()))
-    }
-}
-
-/// The directory a file lies in; `.` for a bare name.
-pub(super) fn directory_of(path: &Path) -> &Path {
-    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// Turns "nobody reads any more" into an outcome.
-fn closed_pipe(result: io::Result<()>) -> io::Result<Flow> {
-    match result {
-        Ok(()) => Ok(Flow::Open),
-        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(Flow::Closed),
-        Err(e) => Err(e),
-    }
-}
-
-pub(super) fn write_error(place: &str, cause: io::Error) -> Error {
-    Error::output("cannot write").at(place).with_source(cause)
 }
 
 /// What stands for the index of the process in the path of a sink that every process writes.
@@ -360,6 +214,8 @@ fn replaced(path: &Path) -> Option<PathBuf> {
         Ok(found) if !found.is_file() => None,
         Ok(_) => path.canonicalize().ok(),
         Err(_) => {
+            let path = through_links(path);
+            let path = path.as_path();
             let directory = directory_of(path).canonicalize().unwrap_or_else(|_| directory_of(path).to_owned());
             // `a` and `./a` are one file, also in a directory that is not there yet.
             Some(
@@ -407,85 +263,6 @@ pub(super) mod tests {
         }
     }
 
-    pub fn names(directory: &Path) -> Vec<String> {
-        let mut names: Vec<String> =
-            std::fs::read_dir(directory).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort();
-        names
-    }
-
-    #[test]
-    fn a_file_appears_whole_and_only_when_finished() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("new/deep/out.ndjson");
-        let mut file = TargetFile::create(&path).unwrap();
-        assert_eq!(file.write(b"half").unwrap(), Flow::Open);
-        assert!(!path.exists());
-        let aside = names(path.parent().unwrap());
-        assert_eq!(aside.len(), 1);
-        assert!(aside[0].starts_with(&format!(".out.ndjson.tmp-{}-", std::process::id())), "{aside:?}");
-        assert_eq!(file.finish().unwrap(), Flow::Open);
-        assert_eq!(std::fs::read(&path).unwrap(), b"half");
-        assert_eq!(names(path.parent().unwrap()), ["out.ndjson"]);
-    }
-
-    #[test]
-    fn an_unfinished_file_leaves_the_old_one_untouched() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("out.csv");
-        std::fs::write(&path, "old").unwrap();
-        let mut output = Output::file(&path).unwrap();
-        output.text().push_str("new");
-        drop(output);
-        assert_eq!(std::fs::read(&path).unwrap(), b"old");
-        assert_eq!(names(directory.path()), ["out.csv"]);
-        let mut output = Output::file(&path).unwrap();
-        output.text().push_str("new");
-        assert_eq!(output.finish().unwrap(), Flow::Open);
-        assert_eq!(std::fs::read(&path).unwrap(), b"new");
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn permissions_links_and_devices() {
-        use std::os::unix::fs::PermissionsExt;
-        let directory = tempfile::tempdir().unwrap();
-        let plain = directory.path().join("plain");
-        File::create(&plain).unwrap();
-        let path = directory.path().join("out");
-        let _ = TargetFile::create(&path).unwrap().finish().unwrap();
-        let mode = |p: &Path| p.metadata().unwrap().permissions().mode();
-        assert_eq!(mode(&path), mode(&plain));
-
-        let link = directory.path().join("link");
-        std::os::unix::fs::symlink(&path, &link).unwrap();
-        let mut file = TargetFile::create(&link).unwrap();
-        let _ = file.write(b"through").unwrap();
-        let _ = file.finish().unwrap();
-        assert!(link.symlink_metadata().unwrap().is_symlink());
-        assert_eq!(std::fs::read(&path).unwrap(), b"through");
-
-        let mut null = TargetFile::create("/dev/null").unwrap();
-        let _ = null.write(b"gone").unwrap();
-        assert_eq!(null.finish().unwrap(), Flow::Open);
-        assert!(!Path::new("/dev/null").metadata().unwrap().is_file());
-    }
-
-    #[test]
-    fn errors_name_the_path() {
-        let directory = tempfile::tempdir().unwrap();
-        let error = TargetFile::create(directory.path()).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            format!("{}: expected a file to write, found a directory", directory.path().display())
-        );
-        std::fs::write(directory.path().join("file"), "").unwrap();
-        let below = directory.path().join("file/out");
-        let error = TargetFile::create(&below).unwrap_err();
-        assert_eq!(error.place(), Some(below.display().to_string().as_str()));
-        assert_eq!(error.kind(), ErrorKind::Output);
-    }
-
     #[test]
     fn a_closed_pipe_is_an_outcome_and_other_failures_are_errors() {
         let captured = Captured::new(4);
@@ -497,7 +274,7 @@ pub(super) mod tests {
         two.text().push_str("d\n");
         assert_eq!(two.flush().unwrap(), Flow::Closed);
         one.text().push_str("e\n");
-        assert_eq!(one.finish().unwrap(), Flow::Closed);
+        assert_eq!(one.prepare().unwrap().flow(), Flow::Closed);
         assert_eq!(captured.text(), "abc\n");
 
         let full = Captured { kind: io::ErrorKind::StorageFull, ..Captured::new(0) };
@@ -544,7 +321,7 @@ pub(super) mod tests {
             }
         }
         for output in outputs {
-            assert_eq!(output.finish().unwrap(), Flow::Open);
+            assert_eq!(output.prepare().unwrap().complete().unwrap(), Flow::Open);
         }
         let text = captured.text();
         for name in ["a", "b"] {

@@ -23,6 +23,7 @@
 use super::Flow;
 use super::block::ChangeRun;
 use super::cell::Cell;
+use super::file::Prepared;
 use super::rows::{Columns, OutputOptions, RowWriter, open};
 use super::summary::WindowCounts;
 use super::tables::Tables;
@@ -37,6 +38,17 @@ pub struct ViewOutput {
     tables: Option<Tables>,
     counts: WindowCounts,
     flow: Flow,
+}
+
+/// The outputs of a view of which everything is written.
+#[derive(Debug)]
+pub struct PreparedView {
+    /// Its sinks, to be completed.
+    pub sinks: Vec<Prepared>,
+    /// Whether all are still read.
+    pub flow: Flow,
+    /// Windows and corrections.
+    pub counts: WindowCounts,
 }
 
 impl std::fmt::Debug for ViewOutput {
@@ -143,23 +155,19 @@ impl ViewOutput {
         &self.counts
     }
 
-    /// Completes every sink; files appear under their names. A run that was interrupted (`complete: false`) has published
-    /// only what is final, and its tables hold the latest rows of that.
+    /// Writes the rest of every sink; files have yet to get their names. A run that was interrupted (`complete: false`) has
+    /// published only what is final, and its tables hold the latest rows of that.
     ///
     /// # Errors
-    /// When the bytes cannot be written or a file not renamed.
-    pub fn finish(mut self, complete: bool) -> Result<(Flow, WindowCounts)> {
+    /// When the bytes cannot be written or a file could not be renamed.
+    pub fn prepare(mut self, complete: bool) -> Result<PreparedView> {
         let _ = self.advance(AFTER_ALL)?;
         debug_assert!(!complete || self.rows_held() == 0);
-        for writer in self.changelogs {
-            self.flow = self.flow.and(writer.finish()?);
-        }
-        if let Some(tables) = self.tables {
-            for writer in tables.metrics.into_iter().chain(tables.backfills) {
-                self.flow = self.flow.and(writer.finish()?);
-            }
-        }
-        Ok((self.flow, self.counts))
+        let tables = self.tables.into_iter().flat_map(|t| t.metrics.into_iter().chain(t.backfills));
+        let sinks: Vec<Prepared> =
+            self.changelogs.into_iter().chain(tables).map(RowWriter::prepare).collect::<Result<_>>()?;
+        let flow = sinks.iter().fold(self.flow, |flow, sink| flow.and(sink.flow()));
+        Ok(PreparedView { sinks, flow, counts: self.counts })
     }
 }
 
@@ -188,7 +196,8 @@ pub fn metrics_columns(output: &Columns) -> Vec<(String, DataType)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::target::tests::{Captured, names};
+    use super::super::file::tests::names;
+    use super::super::target::tests::Captured;
     use super::super::{Change, Op};
     use super::*;
     use crate::expr::Expr;
@@ -246,6 +255,12 @@ mod tests {
         }
     }
 
+    fn finish(view: ViewOutput, complete: bool) -> (Flow, WindowCounts) {
+        let prepared = view.prepare(complete).unwrap();
+        prepared.sinks.into_iter().for_each(|sink| assert!(sink.complete().is_ok()));
+        (prepared.flow, prepared.counts)
+    }
+
     fn sink(mode: SinkMode, target: SinkTarget) -> SinkPlan {
         SinkPlan { name: None, view: 0, mode, target }
     }
@@ -297,7 +312,7 @@ mod tests {
             assert_eq!(captured.text(), expected[..=i].concat());
         }
         assert_eq!(view.rows_held(), 0);
-        let (flow, counts) = view.finish(true).unwrap();
+        let (flow, counts) = finish(view, true);
         assert_eq!(flow, Flow::Open);
         assert_eq!(captured.text(), expected.concat());
         assert_eq!(counts, WindowCounts { published: 2, corrections: 1, corrected: 1, revisions: vec![2, 1] });
@@ -317,7 +332,7 @@ mod tests {
             assert_eq!(view.publish(&ChangeRun::of(step)).unwrap(), Flow::Open);
         }
         assert_eq!(names(directory.path()).iter().filter(|n| !n.starts_with('.')).count(), 0);
-        let _ = view.finish(true).unwrap();
+        let _ = finish(view, true);
         assert_eq!(names(directory.path()), ["backfills.csv", "log.csv", "metrics.csv"]);
         let read = |name: &str| std::fs::read_to_string(file(name)).unwrap();
         assert_eq!(read("log.csv").lines().count(), 5);
@@ -362,7 +377,7 @@ mod tests {
         assert_eq!((view.rows_held(), rows(&captured)), (0, 3));
         let window = "1970-01-01T00:00:00Z,1970-01-01T00:01:00Z";
         assert_eq!(captured.text(), format!("{header}{window},a,1,0,0\n{window},b,2,1,1\n{window},c,7,1,0\n"));
-        let (_, counts) = view.finish(true).unwrap();
+        let (_, counts) = finish(view, true);
         assert_eq!((counts.published, counts.corrections, counts.corrected), (3, 2, 2));
     }
 
@@ -384,7 +399,7 @@ mod tests {
         let _ = view.publish(&ChangeRun::of(vec![change(Op::Insert, MINUTE, 0, 0, 0, "a", 1)])).unwrap();
         let _ = view.advance(i64::MAX - 1).unwrap();
         assert_eq!((view.rows_held(), captured.text().lines().count()), (1, 0));
-        let _ = view.finish(true).unwrap();
+        let _ = finish(view, true);
         assert_eq!(captured.text().lines().count(), 1);
     }
 
@@ -407,7 +422,7 @@ mod tests {
                     change(Op::UpdateAfter, MINUTE + 3_000_000, 2, 3, 0, "a", 10),
                 ]));
             }
-            let (_, counts) = view.finish(true).unwrap();
+            let (_, counts) = finish(view, true);
             let rows: Vec<String> =
                 captured.text().lines().filter(|l| !l.starts_with("window")).map(str::to_string).collect();
             if comes_back {
@@ -434,7 +449,7 @@ mod tests {
         let (captured, options, sink) = stdout(SinkMode::Backfills, SinkFormat::Csv);
         let mut view = ViewOutput::new(&plan(Some(MINUTE)), [&sink], &options).unwrap();
         let _ = view.publish(&ChangeRun::of(vec![change(Op::Insert, MINUTE + 5_000_000, 0, 1, 0, "a", 1)])).unwrap();
-        let _ = view.finish(true).unwrap();
+        let _ = finish(view, true);
         assert_eq!(
             captured.text().lines().nth(1).unwrap(),
             "1970-01-01T00:00:00Z,1970-01-01T00:01:00Z,a,1,1970-01-01T00:01:05Z,1970-01-01T00:01:05Z,1,1,minor"
@@ -449,7 +464,7 @@ mod tests {
         let _ = view.publish(&ChangeRun::of(vec![change(Op::Insert, 2 * MINUTE, 0, 0, 1, "a", 1)])).unwrap();
         let _ = view.publish(&ChangeRun::of(vec![change(Op::Insert, 2 * MINUTE + 5, 0, 1, 0, "a", 1)])).unwrap();
         // Interrupted: what was published is written.
-        let _ = view.finish(false).unwrap();
+        let _ = finish(view, false);
         let text = captured.text();
         let keys: Vec<(&str, &str)> = text
             .lines()
@@ -485,7 +500,7 @@ mod tests {
             values: [Value::BigInt(x)].into(),
         };
         let _ = view.publish(&ChangeRun::of(vec![row(BEFORE_ALL, 1), row(-1_000_000, 2)])).unwrap();
-        let (_, counts) = view.finish(true).unwrap();
+        let (_, counts) = finish(view, true);
         assert_eq!(
             captured.text(),
             concat!(
@@ -513,7 +528,7 @@ mod tests {
             view.publish(&ChangeRun::of(vec![change(Op::Insert, MINUTE, 0, 0, 0, "a", 1)])).unwrap(),
             Flow::Closed
         );
-        let (flow, _) = view.finish(false).unwrap();
+        let (flow, _) = finish(view, false);
         assert_eq!(flow, Flow::Closed);
         assert_eq!(std::fs::read_to_string(path).unwrap().lines().count(), 1);
     }

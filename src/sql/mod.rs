@@ -33,6 +33,7 @@ mod view;
 mod tests;
 
 pub use explain::explain;
+pub use options::refuse_compressed;
 
 use crate::error::{Error, Result};
 use crate::plan::{Program, SourcePlan};

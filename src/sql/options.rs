@@ -125,6 +125,15 @@ impl<'a> Options<'a> {
         }
     }
 
+    /// A file that is to be written, as it is: no name of a compressed one.
+    pub(super) fn output_file(&mut self, key: &str) -> Result<Option<Placed<String>>> {
+        let Some((path, span)) = self.file(key)? else { return Ok(None) };
+        match compressed(&path) {
+            true => Err(self.at(span, NOT_COMPRESSED).with_hint(COMPRESS_HINT)),
+            false => Ok(Some((path, span))),
+        }
+    }
+
     /// One of several words, compared without case.
     pub(super) fn choice<T: Copy>(&mut self, key: &str, choices: &[(&str, T)]) -> Result<Option<Placed<T>>> {
         let Some(entry) = self.take(key) else { return Ok(None) };
@@ -223,5 +232,25 @@ impl<'a> Options<'a> {
             }
             None => Ok(()),
         }
+    }
+}
+
+const NOT_COMPRESSED: &str = "outputs are not compressed";
+const COMPRESS_HINT: &str = "leave the suffix out, and compress the file afterwards";
+
+/// Whether a name says that the file is compressed. Tables decompress what bears such a name.
+fn compressed(path: &str) -> bool {
+    let suffix = path.rsplit_once('.').map(|(_, suffix)| suffix.to_lowercase());
+    matches!(suffix.as_deref(), Some("gz" | "gzip" | "zst" | "zstd"))
+}
+
+/// Refuses a name of a compressed file for an output that a flag of the command line asks for.
+///
+/// # Errors
+/// Names the flag and the path.
+pub fn refuse_compressed(flag: &str, path: Option<&str>) -> Result<()> {
+    match path.filter(|path| compressed(path)) {
+        Some(path) => Err(Error::usage(format!("{flag} {path}: {NOT_COMPRESSED}")).with_hint(COMPRESS_HINT)),
+        None => Ok(()),
     }
 }

@@ -81,7 +81,7 @@ pub(super) fn bind(
     }
     let target = match connector {
         Connector::File => {
-            let Some(path) = options.file("path")? else {
+            let Some(path) = options.output_file("path")? else {
                 return Err(options.missing("the sink has no path").with_hint("add path = 'FILE'"));
             };
             let format = match format {
@@ -115,10 +115,6 @@ fn by_suffix(options: &Options<'_>, (path, place): &Placed<String>) -> Result<Si
         Some("txt") => Ok(SinkFormat::Table),
         Some("parquet") if cfg!(feature = "parquet") => Ok(SinkFormat::Parquet),
         Some("parquet") => Err(parquet(options, *place)),
-        Some("gz" | "zst") => {
-            let error = options.at(*place, "outputs are not compressed");
-            Err(error.with_hint("leave the suffix out, and compress the file afterwards"))
-        }
         _ => {
             let error = options.at(*place, format!("the format of '{path}' is not known by its suffix"));
             Err(error.with_hint("add format = 'ndjson', 'csv' or 'table'"))

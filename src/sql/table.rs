@@ -306,7 +306,7 @@ fn settings(
     let on_error = options
         .choice("on_error", &[("reject", OnError::Reject), ("fail", OnError::Fail)])?
         .map_or(OnError::Reject, |(v, _)| v);
-    let rejects = options.file("rejects")?.map(|(v, _)| v);
+    let rejects = options.output_file("rejects")?.map(|(v, _)| v);
     let source = match connector {
         Connector::Generator => SourcePlan::Generator(generator_plan(options)?),
         Connector::Stdin => SourcePlan::Stdin { format: format(options, None)? },

@@ -4,7 +4,7 @@ use super::BareSelectDefaults;
 use super::aggregates;
 use super::bind::{Binder, Grouped};
 use super::from::{Catalog, From};
-use super::options::Options;
+use super::options::{Options, refuse_compressed};
 use super::scope::{Bound, Scope, as_path, or_place, same_name};
 use super::statement::ViewStatement;
 use super::table::FOREVER_US;
@@ -477,10 +477,11 @@ fn settings(
     }
     let late_place = options.place("late");
     plan.horizon_us = options.duration_from("horizon", 0, "a duration of zero or more")?;
-    plan.late = options.file("late")?.map(|(path, _)| path);
+    plan.late = options.output_file("late")?.map(|(path, _)| path);
     plan.spike_above = options.whole("spike_above", 0, u64::MAX)?.unwrap_or(1);
     if let Some(bare) = bare {
         plan.horizon_us = bare.horizon_us.filter(|_| from.window.is_some());
+        refuse_compressed("--late", bare.late.as_deref())?;
         plan.late = bare.late.clone();
         if bare.horizon_us.is_some() && from.window.is_none() {
             warnings.push(format!("{title} passes rows through: --horizon has no effect"));

@@ -99,7 +99,7 @@ impl RunOutput for Collector {
         self.with(|state| at(&mut state.collected.rejects, table).extend(rejects));
         Ok(())
     }
-    fn finish(&mut self, ending: Ending) -> Result<()> {
+    fn prepare(&mut self, ending: Ending) -> Result<()> {
         self.with(|state| state.collected.ending = ending);
         Ok(())
     }

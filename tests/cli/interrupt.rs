@@ -120,6 +120,65 @@ fn a_silent_pipe_holds_up_nothing_else() {
     }
 }
 
+/// Waits until a run has opened the output `first.csv`: it watches for Ctrl-C by then.
+#[cfg(unix)]
+fn wait_for_the_first_output(folder: &Folder) {
+    for _ in 0..2_000 {
+        if folder.names().iter().any(|name| name.starts_with(".first.csv.tmp-")) {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("no output is opened: {:?}", folder.names());
+}
+
+/// A named pipe as output waits for its reader; Ctrl-C ends the waiting, and what else is asked for comes as ever.
+#[cfg(unix)]
+#[test]
+fn a_pipe_to_write_waits_for_its_reader() {
+    let folder = Folder::with("in.ndjson", crate::TWO);
+    named_pipe(&folder, "pipe.csv");
+    named_pipe(&folder, "summary");
+    let sink = "CREATE SINK a FROM v WITH (path = 'first.csv');";
+    let piped = crate::table("") + &view("") + sink + "CREATE SINK b FROM v WITH (path = 'pipe.csv');";
+    let run = |sql: &str, more: &[&str]| {
+        let mut command = folder.command(&["run", "-e", sql]);
+        command.args(more).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let child = run(&piped, &[]);
+    wait_for_the_first_output(&folder);
+    let stderr = interrupt(child);
+    assert!(stderr.starts_with("slackwater: interrupted after 0 records"), "{stderr}");
+    assert_eq!(folder.read("first.csv").lines().count(), 1, "a header");
+    // Somebody reads it, late.
+    let mut child = run(&piped, &["-q"]);
+    wait_for_the_first_output(&folder);
+    let found = folder.read("pipe.csv");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!((found.lines().count(), &found), (3, &folder.read("first.csv")));
+    // The summary's reader comes when all has been said, or never.
+    let both = crate::table("") + &view("") + sink + "CREATE SINK b FROM v WITH (connector = 'stdout');";
+    for read in [true, false] {
+        std::fs::remove_file(folder.path("first.csv")).unwrap();
+        let mut child = run(&both, &["--summary", "summary"]);
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut rows = String::new();
+        while rows.lines().count() < 2 {
+            assert_ne!(stdout.read_line(&mut rows).unwrap(), 0, "{rows}");
+        }
+        assert!(!folder.path("first.csv").exists(), "files are completed together");
+        if read {
+            assert_eq!(folder.json("summary")["complete"], true);
+            assert_eq!(child.wait().unwrap().code(), Some(0));
+        } else {
+            let stderr = interrupt(child);
+            assert!(stderr.starts_with("slackwater: 2 records in "), "{stderr}");
+        }
+        assert_eq!(folder.read("first.csv").lines().count(), 3);
+    }
+    assert_eq!(folder.names(), ["first.csv", "in.ndjson", "pipe.csv", "summary"], "nothing aside");
+}
+
 /// Waits for a line that the run prints when the watermark has moved; then what came before is final.
 #[cfg(unix)]
 #[test]

@@ -188,3 +188,86 @@ fn warnings_come_before_the_run() {
     let two = table("") + &view("") + &view("").replace("VIEW v", "VIEW w");
     folder.sql(&two, &[]).fails(2, &["2 views and no sink", "CREATE SINK out FROM v"]);
 }
+
+#[test]
+fn outputs_are_not_compressed() {
+    let folder = Folder::with("in.ndjson", TWO);
+    let hint = "hint: leave the suffix out, and compress the file afterwards";
+    for (sql, more, said) in [
+        (table("") + COUNTS, &["--late", "late.csv.gz"][..], "--late late.csv.gz: outputs are not compressed"),
+        (table("") + COUNTS, &["--rejects", "r.zst"], "--rejects r.zst: outputs are not compressed"),
+        (table("") + COUNTS, &["--summary", "s.json.GZ"], "--summary s.json.GZ: outputs are not compressed"),
+        (table(", rejects = 'r.gz'") + COUNTS, &[], "outputs are not compressed"),
+        (table("") + &view("WITH (late = 'l.zst')"), &[], "outputs are not compressed"),
+        (
+            table("") + &view("") + "CREATE SINK a FROM v WITH (path = 'a.gz', format = 'csv');",
+            &[],
+            "outputs are not compressed",
+        ),
+    ] {
+        folder.sql(&sql, more).fails(2, &[said, hint]);
+    }
+    assert_eq!(folder.names(), ["in.ndjson"]);
+}
+
+/// What is written last fails: nothing of the run is there.
+#[cfg(target_os = "linux")]
+#[test]
+fn outputs_come_together_or_not_at_all() {
+    let folder = Folder::with("in.ndjson", LATE);
+    let sql = table(", rejects = 'rejects.csv'")
+        + &view("WITH (late = 'late.csv')")
+        + "CREATE SINK a FROM v WITH (path = 'a.csv'); CREATE SINK b FROM v WITH (path = 'b.csv', mode = 'metrics');";
+    folder.write("a.csv", "old");
+    folder.sql(&sql, &["--summary", "/dev/full"]).fails(1, &["error: /dev/full: cannot write: No space left"]);
+    assert_eq!((folder.read("a.csv").as_str(), folder.names()), ("old", vec!["a.csv".into(), "in.ndjson".into()]));
+    // A path that cannot be written is found before anything is read.
+    let early =
+        folder.sql(&sql, &["--summary", "in.ndjson/s.json"]).fails(1, &["in.ndjson/s.json: cannot create the file"]);
+    assert_eq!(early.stdout, "");
+}
+
+/// A disk that is full: what is said names the output, not the temporary file.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_told_of_the_output() {
+    let records: String = (0..500).map(|i| format!("{{\"k\":\"key {i}\",\"v\":1,\"at\":1000}}\n")).collect();
+    let folder = Folder::with("in.ndjson", records);
+    let limited = "trap '' XFSZ; ulimit -f 16; exec \"$0\" \"$@\"";
+    for sink in ["path = 'out.csv'", "path = 'out.ndjson', mode = 'metrics'"] {
+        let sql = table("") + &view("") + &format!("CREATE SINK a FROM v WITH ({sink});");
+        let command = folder.command(&["run", "-e", &sql]);
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", limited]).arg(command.get_program()).args(command.get_args());
+        let output = shell.current_dir(folder.path("")).output().expect("sh");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        assert!(stderr.starts_with("error: out.") && stderr.contains(": cannot write: File too large"), "{stderr}");
+        assert!(!stderr.contains("tmp"), "{stderr}");
+        assert_eq!(folder.names(), ["in.ndjson"]);
+    }
+}
+
+/// Long names, links and modes of what is replaced.
+#[cfg(unix)]
+#[test]
+fn outputs_stand_where_and_as_they_should() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let folder = Folder::with("in.ndjson", LATE);
+    let long = "x".repeat(251) + ".csv";
+    symlink("not-there-yet.csv", folder.path("late.csv")).unwrap();
+    folder.write("summary.json", "");
+    std::fs::set_permissions(folder.path("summary.json"), PermissionsExt::from_mode(0o600)).unwrap();
+    let sql = table("") + &view("WITH (late = 'late.csv')") + &format!("CREATE SINK a FROM v WITH (path = '{long}');");
+    folder.sql(&sql, &["--summary", "summary.json"]).ok();
+    assert_eq!(folder.read(&long).lines().count(), 4);
+    assert!(folder.path("late.csv").is_symlink());
+    assert_eq!(folder.read("not-there-yet.csv").lines().count(), 3);
+    let mode = folder.path("summary.json").metadata().unwrap().permissions().mode();
+    assert_eq!((mode & 0o777, &folder.json("summary.json")["complete"]), (0o600, &json!(true)));
+    assert_eq!(folder.names().len(), 5, "{:?}", folder.names());
+    // The link and what it leads to are one file.
+    let both = sql.replace(&long, "not-there-yet.csv");
+    std::fs::remove_file(folder.path("not-there-yet.csv")).unwrap();
+    folder.sql(&both, &[]).fails(2, &["two outputs write to the file \"late.csv\""]);
+}

@@ -295,18 +295,77 @@ fn standard_output_of_process_0_is_closed() {
     all_ok(others.into_iter().map(Running::end).collect());
 }
 
-/// An output that fails at the very end, when all has been read.
+/// An output that fails at the very end, when all has been read: no other is there either.
 #[test]
-fn a_file_of_process_0_cannot_be_completed() {
+fn a_file_of_process_0_cannot_be_replaced() {
     let (folder, before) = live();
-    let cluster = Cluster::new(&folder, 3);
+    let cluster = Cluster::new(&folder, 3).args(&["--summary", "summary.json"]);
     let running = under_way(&cluster);
     std::fs::create_dir_all(folder.path("out/metrics.csv/in the way")).expect("a folder");
     let mut ended = end_all(running).into_iter();
-    ended.next().expect("process 0").fails(1, &["out/metrics.csv: cannot rename the finished file"]);
+    ended.next().expect("process 0").fails(1, &["out/metrics.csv: expected a file to write, found a directory"]);
     for other in ended {
-        other.fails(CLUSTER, &["process 0 failed: out/metrics.csv: cannot rename"]);
+        other.fails(CLUSTER, &["process 0 failed: out/metrics.csv: expected a file"]);
     }
-    // Sinks are completed one by one, those of single processes first.
-    assert!(left(&folder, &before).iter().all(|name| !name.contains(".tmp-")), "{:?}", folder.names());
+    assert_eq!(left(&folder, &before), Vec::<String>::new());
+}
+
+/// The command with files of 8 kB at most; whoever writes more is told so, as on a full disk.
+#[cfg(target_os = "linux")]
+fn on_a_small_disk(command: &std::process::Command) -> std::process::Command {
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", "trap '' XFSZ; ulimit -f 16; exec \"$0\" \"$@\""]);
+    shell.arg(command.get_program()).args(command.get_args());
+    shell.current_dir(command.get_current_dir().expect("a folder"));
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    shell
+}
+
+/// What is left to write when all has been read does not fit the disk of one process: no process has a file.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_end_is_whole_or_nothing() {
+    let lines: String = (0..2_000).map(|i| format!("{{\"k\":\"key {i}\",\"at\":1000}}\n")).collect();
+    // Rows of tables wait for the end of the input.
+    let sql =
+        OVER_FILES.replace("20 seconds", "100 days").replace("{process}.csv'", "{process}.csv', mode = 'metrics'");
+    let full = "cannot write: File too large";
+    for (small, summary, said) in [
+        (Some(1), "summary.json", format!("parts/1.csv: {full}")),
+        (None, "/dev/full", "/dev/full: cannot write: No space left".to_owned()),
+    ] {
+        let folders =
+            two_folders(&[("in/a.ndjson", lines.clone().into()), ("in/b.ndjson", lines.clone().into())], &sql);
+        let before = [folders[0].names(), folders[1].names()];
+        let cluster = Cluster::over(folders.iter().collect()).args(&["--summary", summary]);
+        let start = |process: usize| {
+            let mut command = cluster.command(process);
+            if small == Some(process) {
+                command = on_a_small_disk(&command);
+            }
+            Running::start(format!("process {process}"), command)
+        };
+        let ended = end_all(vec![start(0), start(1)]);
+        let culprit = small.unwrap_or(0);
+        for (process, ended) in ended.into_iter().enumerate() {
+            let ended = if process == culprit {
+                ended.fails(1, &[&said])
+            } else {
+                ended.fails(CLUSTER, &[&format!("process {culprit} failed: {said}")])
+            };
+            assert!(!ended.stderr.contains(".tmp-"), "{}", ended.stderr);
+        }
+        for (folder, before) in folders.iter().zip(&before) {
+            assert_eq!(left(folder, before), Vec::<String>::new());
+        }
+        // On disks that are large enough it is there.
+        all_ok(Cluster::over(folders.iter().collect()).args(&["--summary", "summary.json"]).run());
+        assert!(folders[1].read("parts/1.csv").len() > 16 << 10);
+        assert_eq!(folders[0].json("summary.json")["complete"], true);
+    }
 }

@@ -66,7 +66,8 @@ pub enum Deed {
     Lags(usize, usize),
     TooLate(usize, usize),
     Rejects(usize, usize),
-    Finish(bool),
+    Prepare(bool),
+    Complete,
     Left,
 }
 

@@ -129,7 +129,7 @@ impl RunOutput for First {
     fn rejects(&mut self, _: usize, _: Vec<Reject>) -> Result<()> {
         Ok(())
     }
-    fn finish(&mut self, _: Ending) -> Result<()> {
+    fn prepare(&mut self, _: Ending) -> Result<()> {
         Ok(())
     }
 }

@@ -265,9 +265,13 @@ impl RunOutput for Witness {
         }
         self.inner.rejects(table, rejects)
     }
-    fn finish(&mut self, ending: Ending) -> Result<()> {
-        self.called(Deed::Finish(ending.complete))?;
-        self.inner.finish(ending)
+    fn prepare(&mut self, ending: Ending) -> Result<()> {
+        self.called(Deed::Prepare(ending.complete))?;
+        self.inner.prepare(ending)
+    }
+    fn complete(&mut self) -> Result<()> {
+        self.called(Deed::Complete)?;
+        self.inner.complete()
     }
 }
 

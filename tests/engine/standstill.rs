@@ -43,7 +43,8 @@ enum Where {
     Changes,
     Advance,
     TooLate,
-    Finish,
+    Prepare,
+    Complete,
 }
 
 struct Panicking(Where);
@@ -64,8 +65,12 @@ impl RunOutput for Panicking {
     fn rejects(&mut self, _: usize, _: Vec<Reject>) -> Result<()> {
         Ok(())
     }
-    fn finish(&mut self, _: Ending) -> Result<()> {
-        assert!(!matches!(self.0, Where::Finish), "no end today");
+    fn prepare(&mut self, _: Ending) -> Result<()> {
+        assert!(!matches!(self.0, Where::Prepare), "no end today");
+        Ok(())
+    }
+    fn complete(&mut self) -> Result<()> {
+        assert!(!matches!(self.0, Where::Complete), "no names today");
         Ok(())
     }
 }
@@ -75,7 +80,7 @@ fn a_panic_ends_the_run() {
     let program = program();
     // Every other minute's record comes too late.
     let event_us = |n: i64| if n % 2 == 0 { n * 60_000_000 } else { 0 };
-    for place in [Where::Changes, Where::Advance, Where::TooLate, Where::Finish] {
+    for place in [Where::Changes, Where::Advance, Where::TooLate, Where::Prepare, Where::Complete] {
         for workers in [1, 3] {
             let options = RunOptions { workers, keep_too_late: true, ..RunOptions::default() };
             let sources = vec![source(&program, 200, event_us)];
@@ -111,7 +116,7 @@ impl RunOutput for Leaving {
     fn rejects(&mut self, _: usize, _: Vec<Reject>) -> Result<()> {
         Ok(())
     }
-    fn finish(&mut self, ending: Ending) -> Result<()> {
+    fn prepare(&mut self, ending: Ending) -> Result<()> {
         self.seen.lock().unwrap().1 = ending;
         Ok(())
     }
