@@ -270,7 +270,7 @@ fn run(
     let reader = std::thread::spawn(move || hear(stdout));
     let begun = child.begun;
     let mut written_late = Latencies::default();
-    let written = write(&mut stdin, input, Schedule { rate }, begun, &mut written_late);
+    let written = write(&mut stdin, input, Schedule { rate }, (begun, warm_up), &mut written_late);
     drop(stdin);
     let heard = reader.join().map_err(|_| Error::output("the thread that reads the answer has died"))?;
     // What the child has to say of a failure comes first.
@@ -302,11 +302,12 @@ fn write(
     to: &mut impl Write,
     input: &Prepared,
     schedule: Schedule,
-    begun: Instant,
+    (begun, warm_up): (Instant, Duration),
     late: &mut Latencies,
 ) -> std::io::Result<()> {
     let lines = input.lines();
-    let elapsed_ns = || u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let warm_up_ns = nanoseconds(warm_up);
+    let elapsed_ns = || nanoseconds(begun.elapsed());
     let mut line = 0;
     while line < lines {
         let elapsed = elapsed_ns();
@@ -322,10 +323,17 @@ fn write(
             result => result?,
         }
         // The oldest of them stands for all.
-        late.record(elapsed_ns().saturating_sub(schedule.due_ns(line)) / 1_000, due - line);
+        let due_ns = schedule.due_ns(line);
+        if due_ns >= warm_up_ns {
+            late.record(elapsed_ns().saturating_sub(due_ns) / 1_000, due - line);
+        }
         line = due;
     }
     Ok(())
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Reads to the end and notes when what came. What was read stays where it is: moving it while the answer grows would hold
@@ -369,7 +377,7 @@ fn judge(
         |what: &str| Error::output(format!("{}: {what}", definition.name)).with_hint("this is a bug; please report it");
     let (mut at_end, mut in_warm_up) = (0, 0);
     let mut reads = heard.reads.iter().peekable();
-    let warm_up_ns = u64::try_from(warm_up.as_nanos()).unwrap_or(u64::MAX);
+    let warm_up_ns = nanoseconds(warm_up);
     let (mut from, mut memory) = (0, None);
     for line_end in memchr::memchr_iter(b'\n', &heard.bytes) {
         let line = heard.bytes.get(from..line_end).unwrap_or_default();
