@@ -36,6 +36,7 @@
 )]
 
 pub mod aggregate;
+pub mod bench;
 pub mod cli;
 pub mod cluster;
 pub mod dataflow;

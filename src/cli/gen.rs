@@ -294,6 +294,11 @@ fn write_compressed(
     buffered.into_inner().map_err(io::IntoInnerError::into_error)
 }
 
+/// The records of all partitions as text in memory.
+pub(super) fn render(plan: &GeneratorPlan, format: GenFormat, with_partition: bool) -> io::Result<Vec<u8>> {
+    write_stream(OrderStream::new(plan, None), format, with_partition, Vec::new())
+}
+
 /// Writes the records and gives the writer back.
 fn write_stream<W: Write + Send>(
     stream: OrderStream,

@@ -2,6 +2,7 @@
 //!
 //! Data goes to stdout, everything else to stderr. A closed pipe is success.
 
+pub mod bench;
 pub mod cluster;
 pub mod exit;
 pub mod explain;
@@ -48,6 +49,8 @@ enum Command {
     Verify(verify::VerifyArgs),
     /// Guess a CREATE TABLE from a sample of a file, with the lag quantiles it saw.
     Schema(schema::SchemaArgs),
+    /// Measure queries: throughput and cost, latency at a fixed rate, and whether the answers are right.
+    Bench(bench::BenchArgs),
 }
 
 /// A program: a file or a text.
@@ -159,6 +162,7 @@ pub fn main() -> ExitCode {
         Command::Gen(args) => r#gen::run(args).map(|()| exit::SUCCESS),
         Command::Verify(args) => verify::run(&args),
         Command::Schema(args) => schema::run(args).map(|()| exit::SUCCESS),
+        Command::Bench(args) => bench::run(&args),
     };
     match result {
         Ok(status) => ExitCode::from(status),

@@ -417,7 +417,8 @@ struct Piece {
     input_bytes: u64,
 }
 
-/// Starts a thread that opens an input, reads pieces of at most a block and waits when four of them are not yet taken.
+/// Starts a thread that opens an input, reads pieces of at most a block and waits when four of them are not yet taken. The
+/// thread that calls this is the one that takes them: it is woken when one is there.
 fn read_ahead<R: Read>(
     open: impl FnOnce() -> std::io::Result<R> + Send + 'static,
     compression: Compression,
@@ -425,9 +426,15 @@ fn read_ahead<R: Read>(
 ) -> std::io::Result<Receiver<std::io::Result<Piece>>> {
     let (sender, pieces) = sync_channel(BLOCKS_AHEAD);
     let thread = std::thread::Builder::new().name("read-ahead".to_owned());
+    let taker = std::thread::current();
     thread.spawn(move || {
         // Fails if nobody takes it any more; then there is nothing left to do.
-        let send = |piece| sender.send(piece).is_ok();
+        let send = |piece| {
+            let sent = sender.send(piece).is_ok();
+            // It may be parked, having found nothing: waiting for the end of that would add to every result's latency.
+            taker.unpark();
+            sent
+        };
         if let Err(error) = read_pieces(open, compression, block_bytes, |piece| send(Ok(piece))) {
             send(Err(error));
         }

@@ -1,5 +1,6 @@
 //! The real binary: exit statuses, what it prints and writes, what it says about bad input.
 
+mod bench;
 mod examples;
 mod generator;
 mod harness;
