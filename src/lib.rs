@@ -60,6 +60,7 @@ pub mod verify;
 pub mod watermark;
 pub mod window;
 pub mod wire;
+mod words;
 
 pub use error::{Error, ErrorKind, Result};
 

@@ -9,6 +9,8 @@
 //! stream share it, and then only the time of day is left to read. Days are counted in eras of 400 years, each
 //! starting on 1 March (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms").
 
+use crate::words;
+
 /// Earliest supported event time (year −9999), in microseconds: with windows of at most 10,000 years nothing overflows.
 pub const EVENT_TIME_MIN_US: i64 = -377_705_116_800_000_000;
 /// Latest supported event time (end of year 9999), in microseconds.
@@ -240,6 +242,37 @@ impl TimestampParser {
         }
         join_date_and_time(days, time_of_day(rest)?)
     }
+
+    /// Reads a timestamp of the usual shape from the front of a text, and says how long it is: of the date last read, UTC,
+    /// seconds below 60, at most 15 digits behind them. What follows it is for the caller to judge; `None` leaves it to
+    /// [`TimestampParser::parse`]. Some twenty bytes must follow.
+    #[inline]
+    pub(crate) fn parse_front(&self, text: &[u8]) -> Option<(i64, usize)> {
+        let (date, rest) = text.split_first_chunk::<10>()?;
+        let (last, days) = self.last.as_ref()?;
+        let ([b'T' | b't' | b' '], rest) = rest.split_first_chunk::<1>()? else { return None };
+        let (clock, rest) = rest.split_first_chunk::<8>()?;
+        let (hour, minute, second) = words::clock(u64::from_le_bytes(*clock))?;
+        if last != date || hour > 23 || minute > 59 || second > 59 {
+            return None;
+        }
+        // Years of four digits are far from the limits.
+        let us = days * DAY_US + hour * HOUR_US + minute * MINUTE_US + second * SECOND_US;
+        let (fraction_us, length) = match rest {
+            [b'.', rest @ ..] => {
+                let (number, count) = words::digits(rest)?;
+                let fraction_us = match count {
+                    0 => return None,
+                    1..=6 => number * words::power_of_ten(6 - count)?,
+                    _ => number / words::power_of_ten(count - 6)?,
+                };
+                (i64::try_from(fraction_us).ok()?, 1 + count)
+            }
+            _ => (0, 0),
+        };
+        let zone = usize::from(matches!(rest.get(length), Some(b'Z' | b'z')));
+        Some((us + fraction_us, date.len() + 1 + clock.len() + length + zone))
+    }
 }
 
 /// Reads `YYYY-MM-DD` (or a signed year of six digits) as days since 1970.
@@ -405,6 +438,12 @@ mod tests {
         let mut parser = TimestampParser::default();
         assert_eq!(parser.parse(text.as_bytes()), direct, "{text}");
         assert_eq!(parser.parse(text.as_bytes()), direct, "{text}, date remembered");
+        let padded = format!("{text}\"                    ");
+        if let Some((us, length)) = parser.parse_front(padded.as_bytes()) {
+            // What is behind it is no part of it: then the whole is not what was read.
+            let whole = length == text.len();
+            assert_eq!(Some(us), if whole { direct } else { parse_timestamp(&text.as_bytes()[..length]) }, "{text}");
+        }
         direct
     }
 

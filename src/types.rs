@@ -316,6 +316,11 @@ impl TextData {
         self.bytes.extend_from_slice(text.as_bytes());
         self.offsets.push(u32::try_from(self.bytes.len()).expect("a text column of one block stays below 4 GiB"));
     }
+    /// Drops the rows from `rows` on.
+    pub fn truncate(&mut self, rows: usize) {
+        self.offsets.truncate(rows.saturating_add(1));
+        self.bytes.truncate(self.offsets.last().map_or(0, |end| *end as usize));
+    }
     /// The text of row `row`.
     #[expect(clippy::indexing_slicing, reason = "rows are the caller's own, bounds are this type's invariant")]
     pub fn get(&self, row: usize) -> &str {
@@ -380,6 +385,35 @@ impl Column {
             DataType::List(_) => ColumnData::List(Vec::new()),
         };
         Column { dtype, data, nulls: None }
+    }
+
+    /// An empty column with room for so many rows (the bytes of texts aside).
+    pub fn with_capacity(dtype: DataType, rows: usize) -> Self {
+        let mut out = Column::new(dtype);
+        match &mut out.data {
+            ColumnData::Boolean(v) => v.reserve_exact(rows),
+            ColumnData::I64(v) => v.reserve_exact(rows),
+            ColumnData::F64(v) => v.reserve_exact(rows),
+            ColumnData::I128(v) => v.reserve_exact(rows),
+            ColumnData::Text(v) => v.offsets.reserve_exact(rows),
+            ColumnData::List(v) => v.reserve_exact(rows),
+        }
+        out
+    }
+
+    /// Drops the rows from `rows` on.
+    pub fn truncate(&mut self, rows: usize) {
+        match &mut self.data {
+            ColumnData::Boolean(v) => v.truncate(rows),
+            ColumnData::I64(v) => v.truncate(rows),
+            ColumnData::F64(v) => v.truncate(rows),
+            ColumnData::I128(v) => v.truncate(rows),
+            ColumnData::Text(v) => v.truncate(rows),
+            ColumnData::List(v) => v.truncate(rows),
+        }
+        if let Some(nulls) = &mut self.nulls {
+            nulls.truncate(rows);
+        }
     }
 
     /// Number of rows.

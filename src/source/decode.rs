@@ -6,12 +6,13 @@
 //!
 //! Cost: no allocation per record beyond the growth of columns.
 
+use super::short;
 use super::value::{self, Cell, Converter, Misfit, RawField};
 use super::{DecodedBlock, RejectedRecord};
 use crate::plan::TablePlan;
 use crate::record::RejectReason;
 use crate::time::{EVENT_TIME_MAX_US, EVENT_TIME_MIN_US};
-use crate::types::{Column, DataType};
+use crate::types::{Column, ColumnData, DataType};
 use hashbrown::HashMap;
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -119,10 +120,38 @@ pub(super) struct BlockBuilder {
     block: DecodedBlock,
     arrived_us: Vec<i64>,
     partition: Vec<u32>,
-    partition_ids: HashMap<String, u32, foldhash::fast::FixedState>,
-    last_partition: u32,
+    partitions: Partitions,
     scratch: String,
+}
+
+/// The partitions that a block names.
+#[derive(Debug, Default)]
+struct Partitions {
+    ids: HashMap<String, u32, foldhash::fast::FixedState>,
+    last: u32,
+    /// Memory to write a name into.
     name: String,
+}
+
+impl Partitions {
+    /// The block's number for the partition that the value names.
+    fn number(&mut self, names: &mut Vec<String>, dtype: &DataType, cell: Cell<'_>) -> Option<u32> {
+        let name = value::partition_name(cell, dtype, &mut self.name)?;
+        // Neighbours often are of one partition.
+        if usize::try_from(self.last).ok().and_then(|i| names.get(i)).is_some_and(|last| last == name) {
+            return Some(self.last);
+        }
+        self.last = match self.ids.get(name) {
+            Some(id) => *id,
+            None => {
+                let id = u32::try_from(names.len()).unwrap_or(u32::MAX);
+                names.push(name.to_owned());
+                self.ids.insert(name.to_owned(), id);
+                id
+            }
+        };
+        Some(self.last)
+    }
 }
 
 /// What the table itself reads of a record.
@@ -144,10 +173,8 @@ impl BlockBuilder {
             block: DecodedBlock::default(),
             arrived_us: Vec::new(),
             partition: Vec::new(),
-            partition_ids: HashMap::default(),
-            last_partition: 0,
+            partitions: Partitions::default(),
             scratch: String::new(),
-            name: String::new(),
         }
     }
 
@@ -188,7 +215,100 @@ impl BlockBuilder {
                 }
             }
         }
-        if plan.event_time.is_some() {
+        self.accept(place, roles);
+    }
+
+    /// Reads a slot of a record that is added by [`BlockBuilder::commit`]: its JSON starts at `at`, and the offset behind it
+    /// is given. `None`: only [`BlockBuilder::record`] can judge the record, and [`BlockBuilder::undo`] has to be called.
+    #[inline]
+    pub(super) fn read_json(&mut self, slot: usize, text: &str, at: usize) -> Option<usize> {
+        let (converter, column) = (self.converters.get_mut(slot)?, self.columns.get_mut(slot)?);
+        if let Some(end) = converter.short_json(text, at, column) {
+            return Some(end);
+        }
+        let end = super::flat::value_end(text.as_bytes(), at)?;
+        let cell = converter.convert(RawField::Json(text.get(at..end)?), &mut self.scratch).ok()?;
+        value::push(column, cell);
+        Some(end)
+    }
+
+    /// The same for an unquoted CSV field.
+    #[inline]
+    pub(super) fn read_csv(&mut self, slot: usize, text: &str, at: usize, delimiter: u8, null: &str) -> Option<usize> {
+        let (converter, column) = (self.converters.get_mut(slot)?, self.columns.get_mut(slot)?);
+        let rest = text.as_bytes().get(at..)?;
+        if rest.starts_with(null.as_bytes()) && short::field_ended(rest, null.len(), delimiter) {
+            value::push(column, Cell::Null);
+            return Some(at + null.len());
+        }
+        if let Some(end) = converter.short_csv(text, at, delimiter, column) {
+            return Some(end);
+        }
+        let field = short::field(text, at, delimiter)?;
+        let cell = converter.convert(RawField::Text(field), &mut self.scratch).ok()?;
+        value::push(column, cell);
+        Some(at + field.len())
+    }
+
+    /// The same for a field that is not there.
+    pub(super) fn read_nothing(&mut self, slot: usize) {
+        if let Some(column) = self.columns.get_mut(slot) {
+            value::push(column, Cell::Null);
+        }
+    }
+
+    /// Adds a record all of whose slots have been read. `false`: something about the record is unusual, as after `None` of
+    /// [`BlockBuilder::read_json`].
+    #[inline]
+    pub(super) fn commit(&mut self, place: Place) -> bool {
+        let Some(roles) = self.usual_roles() else { return false };
+        self.accept(place, roles);
+        true
+    }
+
+    /// Forgets what has been read of a record.
+    pub(super) fn undo(&mut self) {
+        for column in &mut self.columns {
+            column.truncate(self.block.rows);
+        }
+    }
+
+    /// What [`BlockBuilder::roles`] gives for a record in which nothing is wrong.
+    #[inline]
+    fn usual_roles(&mut self) -> Option<Roles> {
+        let mut roles = Roles::default();
+        let plan = &*self.plan;
+        let time = |index: usize| match self.columns.get(index) {
+            Some(Column { data: ColumnData::I64(times), nulls, .. }) => {
+                let null = nulls.as_ref().is_some_and(|nulls| nulls.last() != Some(&false));
+                times.last().copied().filter(|_| !null)
+            }
+            _ => None,
+        };
+        if let Some(index) = plan.event_time {
+            roles.event_time_us = time(index).filter(|us| (EVENT_TIME_MIN_US..=EVENT_TIME_MAX_US).contains(us))?;
+        }
+        if let Some(index) = plan.arrival_time {
+            let arrived_us = time(index)?;
+            if plan.max_future_us.is_some_and(|us| roles.event_time_us > arrived_us.saturating_add(us)) {
+                return None;
+            }
+            roles.arrived_us = Some(arrived_us);
+        }
+        // Last, as it may make the partition known.
+        if let Some(index) = plan.partition {
+            let column = self.columns.get(index)?;
+            let cell = value::last(column)?;
+            let names = &mut self.block.partition_names;
+            roles.partition = Some(self.partitions.number(names, &column.dtype, cell)?);
+        }
+        Some(roles)
+    }
+
+    /// What every accepted record has besides its columns.
+    #[inline]
+    fn accept(&mut self, place: Place, roles: Roles) {
+        if self.plan.event_time.is_some() {
             self.block.event_time_us.push(roles.event_time_us);
         }
         if let Some(us) = roles.arrived_us {
@@ -254,7 +374,9 @@ impl BlockBuilder {
         }
         if let Some((index, slot)) = plan.partition.and_then(|i| Some((i, plan.slots.get(i)?))) {
             let raw = field(index);
-            roles.partition = self.partition_of(index, slot, raw);
+            let cell = self.converters.get_mut(index).and_then(|c| c.convert(raw, &mut self.scratch).ok());
+            roles.partition =
+                cell.and_then(|cell| self.partitions.number(&mut self.block.partition_names, &slot.dtype, cell));
             if roles.partition.is_none() && rejected.is_none() {
                 rejected = Some((RejectReason::Partition, type_message(slot, raw)));
             }
@@ -279,28 +401,6 @@ impl BlockBuilder {
         }
     }
 
-    /// The block's number for the partition that the field names.
-    fn partition_of(&mut self, index: usize, slot: &Slot, raw: RawField<'_>) -> Option<u32> {
-        let cell = self.converters.get_mut(index)?.convert(raw, &mut self.scratch).ok()?;
-        let name = value::partition_name(cell, &slot.dtype, &mut self.name)?;
-        // Neighbours often are of one partition.
-        let names = &mut self.block.partition_names;
-        if usize::try_from(self.last_partition).ok().and_then(|i| names.get(i)).is_some_and(|last| last == name) {
-            return Some(self.last_partition);
-        }
-        let id = match self.partition_ids.get(name) {
-            Some(id) => *id,
-            None => {
-                let id = u32::try_from(names.len()).unwrap_or(u32::MAX);
-                names.push(name.to_owned());
-                self.partition_ids.insert(name.to_owned(), id);
-                id
-            }
-        };
-        self.last_partition = id;
-        Some(id)
-    }
-
     /// The block, and a fresh start.
     pub(super) fn finish(&mut self, place: BlockPlace, lines: u64, bytes: Vec<u8>) -> DecodedBlock {
         let mut block = std::mem::take(&mut self.block);
@@ -314,14 +414,18 @@ impl BlockBuilder {
         block.bytes = Arc::new(bytes);
         block.columns = vec![None; self.plan.names.len()];
         for (slot, column) in self.plan.slots.iter().zip(&mut self.columns) {
+            // Those read for their roles alone are dropped.
+            let mut column = std::mem::replace(column, Column::with_capacity(slot.dtype.clone(), block.rows));
+            // A NULL that was read and forgotten leaves marks of none.
+            column.nulls = column.nulls.filter(|nulls| nulls.contains(&true));
             if let (true, Some(place)) = (slot.wanted, block.columns.get_mut(slot.column)) {
-                *place = Some(std::mem::replace(column, Column::new(slot.dtype.clone())));
+                *place = Some(column);
             }
         }
         block.arrived_us = self.plan.arrival_time.map(|_| std::mem::take(&mut self.arrived_us));
         block.partition = self.plan.partition.map(|_| std::mem::take(&mut self.partition));
-        self.partition_ids.clear();
-        self.last_partition = 0;
+        self.partitions.ids.clear();
+        self.partitions.last = 0;
         block
     }
 }

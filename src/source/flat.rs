@@ -8,46 +8,27 @@
 //! Cost: one pass, strings by eight bytes at a time; about half of serde_json's time on short records.
 
 use super::json::Keys;
-
-const EVERY: u64 = 0x0101_0101_0101_0101;
-const HIGH: u64 = 0x8080_8080_8080_8080;
-
-/// Marks (in their high bits) the bytes of a word that are zero; exact up to and including the first.
-fn zero_bytes(word: u64) -> u64 {
-    word.wrapping_sub(EVERY) & !word & HIGH
-}
-
-/// Marks the bytes that end a plain string or do not belong into it: quotes, backslashes, control characters. Exact up to
-/// and including the first.
-fn special_bytes(word: u64) -> u64 {
-    let quote = zero_bytes(word ^ (EVERY * b'"' as u64));
-    let backslash = zero_bytes(word ^ (EVERY * b'\\' as u64));
-    let control = word.wrapping_sub(EVERY * 0x20) & !word & HIGH;
-    quote | backslash | control
-}
+use crate::words::{before_mark, count_digits, special_bytes};
 
 /// Offset of the quote that ends the plain string whose inside starts at `at`; `None` if it is not plain or has no end.
-fn string_end(bytes: &[u8], mut at: usize) -> Option<usize> {
-    while let Some(word) = bytes.get(at..)?.first_chunk::<8>() {
-        let special = special_bytes(u64::from_le_bytes(*word));
+#[inline]
+pub(super) fn string_end(bytes: &[u8], at: usize) -> Option<usize> {
+    let mut rest = bytes.get(at..)?;
+    while let Some((eight, behind)) = rest.split_first_chunk::<8>() {
+        let special = special_bytes(u64::from_le_bytes(*eight));
         if special != 0 {
-            at += (special.trailing_zeros() / 8) as usize;
-            return (bytes.get(at) == Some(&b'"')).then_some(at);
+            let inside = before_mark(special);
+            return (rest.get(inside) == Some(&b'"')).then(|| bytes.len() - rest.len() + inside);
         }
-        at += 8;
+        rest = behind;
     }
-    loop {
-        match bytes.get(at)? {
-            b'"' => return Some(at),
-            b'\\' | 0..0x20 => return None,
-            _ => at += 1,
-        }
-    }
+    let inside = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20))?;
+    (rest.get(inside) == Some(&b'"')).then(|| bytes.len() - rest.len() + inside)
 }
 
 /// Offset behind the digits from `at` on; `None` if there is none.
 fn digits_end(bytes: &[u8], at: usize) -> Option<usize> {
-    let count = bytes.get(at..)?.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let count = count_digits(bytes.get(at..)?);
     (count > 0).then_some(at + count)
 }
 
@@ -71,7 +52,7 @@ fn number_end(bytes: &[u8], mut at: usize) -> Option<usize> {
 }
 
 /// Offset of the first byte from `at` on that is no space.
-fn spaces_end(bytes: &[u8], mut at: usize) -> usize {
+pub(super) fn spaces_end(bytes: &[u8], mut at: usize) -> usize {
     while let Some(b' ' | b'\t' | b'\r' | b'\n') = bytes.get(at) {
         at += 1;
     }
@@ -79,7 +60,7 @@ fn spaces_end(bytes: &[u8], mut at: usize) -> usize {
 }
 
 /// Offset behind the flat value that starts at `at`.
-fn value_end(bytes: &[u8], at: usize) -> Option<usize> {
+pub(super) fn value_end(bytes: &[u8], at: usize) -> Option<usize> {
     let rest = bytes.get(at..)?;
     match rest {
         [b'"', ..] => string_end(bytes, at + 1).map(|end| end + 1),

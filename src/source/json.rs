@@ -1,8 +1,9 @@
 //! NDJSON: one JSON object a line.
 //!
 //! Every line is checked whole, UTF-8 first and then the complete syntax, and only then are the wanted fields looked at:
-//! so what is rejected never depends on the query. serde_json walks the line (or [`flat`], if the line is of the simplest
-//! kind); wanted values are kept as their raw text, all else is checked and passed over. Of equal keys the last one counts. A line that is blank (spaces aside) is no record.
+//! so what is rejected never depends on the query. A line like those before it is taken by [`Shape`]. Any other goes the long
+//! way: serde_json walks it (or [`flat`], if it is of the simplest kind), wanted values are kept as their raw text, all else
+//! is checked and passed over. Of equal keys the last one counts. A line that is blank (spaces aside) is no record.
 //!
 //! Keys are recognised by guessing that a record has its keys in the order of the record before: one comparison per key.
 //! Cost: one pass over the line, no allocation.
@@ -10,6 +11,8 @@
 use super::decode::{BlockBuilder, DecodePlan, Place};
 use super::flat;
 use super::frame::{Consumed, Region, trim_line_end};
+use super::shape::Shape;
+use super::short::Pace;
 use super::value::RawField;
 use crate::record::RejectReason;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
@@ -22,6 +25,8 @@ const GUESSED_KEYS: usize = 1_024;
 /// Takes the lines of blocks apart.
 #[derive(Debug)]
 pub(super) struct JsonDecoder {
+    shape: Shape,
+    pub(super) pace: Pace,
     keys: Keys,
     /// By slot: the number of its top-level key, and the path below it.
     slots: Vec<(usize, Vec<String>)>,
@@ -73,8 +78,11 @@ impl JsonDecoder {
             });
             (number, below)
         });
-        let slots = slots.collect();
-        JsonDecoder { keys, slots, max_record_bytes: plan.max_record_bytes }
+        let slots: Vec<(usize, Vec<String>)> = slots.collect();
+        let flat = slots.iter().all(|(_, below)| below.is_empty());
+        let slot_keys = slots.iter().filter_map(|(number, _)| keys.wanted.get(*number).cloned());
+        let shape = Shape::new(if flat { slot_keys.collect() } else { Vec::new() });
+        JsonDecoder { shape, pace: Pace::default(), keys, slots, max_record_bytes: plan.max_record_bytes }
     }
 
     /// Decodes the lines that start in the region.
@@ -85,6 +93,19 @@ impl JsonDecoder {
         let mut lines = 0;
         let mut at = from;
         while at < limit.min(bytes.len()) {
+            if self.shape.is_usable() && self.pace.tries() {
+                if let Some((end, next)) = self.shape.read(text, at - from, out)
+                    && from + end - at <= self.max_record_bytes
+                    && out.commit(Place::new(lines, at, from + end))
+                {
+                    self.pace.hit();
+                    lines += 1;
+                    at = from + next;
+                    continue;
+                }
+                out.undo();
+                self.pace.miss();
+            }
             let rest = bytes.get(at..).unwrap_or_default();
             let (line, next, ended) = match memchr::memchr(b'\n', rest) {
                 Some(length) => (rest.get(..length).unwrap_or_default(), at + length + 1, true),
@@ -119,7 +140,9 @@ impl JsonDecoder {
 
     fn line<'t>(&mut self, line: &'t str, place: Place, raw: &mut [Option<&'t str>], out: &mut BlockBuilder) {
         raw.fill(None);
-        if flat::scan(line, &mut self.keys, raw).is_none() {
+        if flat::scan(line, &mut self.keys, raw).is_some() {
+            self.shape.learn(line);
+        } else {
             raw.fill(None);
             let mut json = serde_json::Deserializer::from_str(line);
             let record = RecordSeed { keys: &mut self.keys, raw: &mut *raw };

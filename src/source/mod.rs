@@ -20,6 +20,8 @@ mod number;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod plain;
+mod shape;
+mod short;
 mod stdin;
 mod stream;
 #[cfg(test)]

@@ -76,15 +76,15 @@ pub(super) fn short_decimal(text: &[u8], precision: u8, scale: u8) -> Option<i12
     for byte in digits {
         let digit = byte.wrapping_sub(b'0');
         if digit <= 9 {
+            if count == 18 {
+                return None;
+            }
             value = value * 10 + i64::from(digit);
             count += 1;
             places += u8::from(point);
         } else if *byte == b'.' && !point {
             point = true;
         } else {
-            return None;
-        }
-        if count > 18 {
             return None;
         }
     }
@@ -267,7 +267,9 @@ mod tests {
     fn decimals_are_exact_or_do_not_fit() {
         assert_eq!(number("0.1").to_decimal(10, 2), Some(10));
         assert_eq!(short_decimal(b"-12.5", 5, 2), Some(-1_250));
-        for text in ["1.005", "100000", "", "-", ".", "1e3", "1.2.3", "+1", "0.0000000000000000000"] {
+        for text in
+            ["1.005", "100000", "", "-", ".", "1e3", "1.2.3", "+1", "0.0000000000000000000", "9223372036854775808"]
+        {
             assert_eq!(short_decimal(text.as_bytes(), 5, 2), None, "{text}: left to the long way");
         }
         assert_eq!(number("1.10").to_decimal(3, 1), Some(11));

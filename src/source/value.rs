@@ -94,9 +94,9 @@ pub(super) fn show(field: RawField<'_>) -> String {
 /// What a conversion needs besides the field: the type, the unit of numeric times, and memory to reuse.
 #[derive(Debug)]
 pub(super) struct Converter {
-    dtype: DataType,
-    time_unit_us: i64,
-    times: TimestampParser,
+    pub(super) dtype: DataType,
+    pub(super) time_unit_us: i64,
+    pub(super) times: TimestampParser,
 }
 
 impl Converter {
@@ -245,8 +245,8 @@ fn compact<'a>(json: &'a str, scratch: &'a mut String) -> &'a str {
 }
 
 /// Appends a value to the column; a NULL takes a default's place.
+#[inline]
 pub(super) fn push(column: &mut Column, cell: Cell<'_>) {
-    let row = column.len();
     let fits = match (&mut column.data, cell) {
         (ColumnData::Boolean(values), Cell::Boolean(value)) => {
             values.push(value);
@@ -297,10 +297,27 @@ pub(super) fn push(column: &mut Column, cell: Cell<'_>) {
         Some(nulls) => nulls.push(!fits),
         None if fits => {}
         None => {
-            let mut nulls = vec![false; row];
-            nulls.push(true);
+            let mut nulls = vec![false; column.len()];
+            if let Some(last) = nulls.last_mut() {
+                *last = true;
+            }
             column.nulls = Some(nulls);
         }
+    }
+}
+
+/// The last value of a column of scalars.
+pub(super) fn last(column: &Column) -> Option<Cell<'_>> {
+    if column.nulls.as_ref().and_then(|nulls| nulls.last()) == Some(&true) {
+        return Some(Cell::Null);
+    }
+    match &column.data {
+        ColumnData::Boolean(values) => values.last().copied().map(Cell::Boolean),
+        ColumnData::I64(values) => values.last().copied().map(Cell::I64),
+        ColumnData::F64(values) => values.last().copied().map(Cell::F64),
+        ColumnData::I128(values) => values.last().copied().map(Cell::I128),
+        ColumnData::Text(values) => values.len().checked_sub(1).map(|row| Cell::Text(values.get(row))),
+        ColumnData::List(_) => None,
     }
 }
 

@@ -7,6 +7,7 @@ mod files;
 mod framing;
 mod json;
 mod live;
+mod short;
 mod values;
 
 use super::*;
