@@ -272,15 +272,17 @@ fn sorted(blocks: &[Arc<ChangeBlock>], len: usize) -> Vec<(u32, u32)> {
     keys.into_iter().map(|(_, _, _, block, row)| (block, row)).collect()
 }
 
-#[cfg(test)]
 impl ChangeRun {
-    /// A run of changes as they stand; the types are those of the values.
-    pub fn of(changes: Vec<Change>) -> ChangeRun {
+    /// A run of changes in order; the types of their columns are those of the values.
+    pub fn of(changes: &[Change]) -> ChangeRun {
         let columns = |cells: fn(&Change) -> &[crate::types::Value]| {
             let width = changes.first().map_or(0, |change| cells(change).len());
             (0..width)
                 .map(|column| {
-                    let values: Vec<_> = changes.iter().map(|change| cells(change)[column].clone()).collect();
+                    let values: Vec<_> = changes
+                        .iter()
+                        .map(|change| cells(change).get(column).cloned().unwrap_or(crate::types::Value::Null))
+                        .collect();
                     let dtype = values.iter().find_map(crate::types::Value::dtype);
                     let mut out = Column::new(dtype.unwrap_or(crate::types::DataType::BigInt));
                     values.iter().for_each(|value| out.push(value));
@@ -356,7 +358,7 @@ mod tests {
             expected.dedup_by(|a, b| a.compare(b).is_eq());
             let blocks = (0..3).map(|part| {
                 let mine = expected.iter().zip(&parts).filter(|(_, own)| **own == part).map(|(change, _)| change.clone());
-                ChangeRun::of(mine.collect()).blocks
+                ChangeRun::of(&mine.collect::<Vec<_>>()).blocks
             });
             let blocks: Vec<ChangeBlock> = blocks.flatten().map(|block| ChangeBlock::clone(&block)).collect();
             let run = ChangeRun::new(blocks);

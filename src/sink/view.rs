@@ -308,7 +308,7 @@ mod tests {
             ),
         ];
         for (i, step) in orders().iter().enumerate() {
-            assert_eq!(view.publish(&ChangeRun::of(step.clone())).unwrap(), Flow::Open);
+            assert_eq!(view.publish(&ChangeRun::of(step)).unwrap(), Flow::Open);
             assert_eq!(captured.text(), expected[..=i].concat());
         }
         assert_eq!(view.rows_held(), 0);
@@ -329,7 +329,7 @@ mod tests {
         ];
         let mut view = ViewOutput::new(&plan(Some(3 * MINUTE)), &sinks, &OutputOptions::default()).unwrap();
         for step in orders() {
-            assert_eq!(view.publish(&ChangeRun::of(step)).unwrap(), Flow::Open);
+            assert_eq!(view.publish(&ChangeRun::of(&step)).unwrap(), Flow::Open);
         }
         assert_eq!(names(directory.path()).iter().filter(|n| !n.starts_with('.')).count(), 0);
         let _ = finish(view, true);
@@ -357,7 +357,7 @@ mod tests {
         let header = "window_start,window_end,key,n,late_count,revision\n";
         let rows = |captured: &Captured| captured.text().lines().skip(1).count();
         let _ = view
-            .publish(&ChangeRun::of(vec![
+            .publish(&ChangeRun::of(&[
                 change(Op::Insert, MINUTE, 0, 0, 0, "a", 1),
                 change(Op::Insert, MINUTE, 0, 0, 0, "b", 1),
             ]))
@@ -366,7 +366,7 @@ mod tests {
         assert_eq!((view.rows_held(), rows(&captured)), (2, 0));
         // A record stamped `end + horizon` is still accepted.
         let _ = view
-            .publish(&ChangeRun::of(vec![
+            .publish(&ChangeRun::of(&[
                 change(Op::UpdateBefore, MINUTE + 10, 0, 0, 0, "b", 1),
                 change(Op::UpdateAfter, MINUTE + 10, 1, 1, 0, "b", 2),
                 // The first result of a window whose records are all late.
@@ -385,7 +385,7 @@ mod tests {
     fn without_a_horizon_rows_are_final_at_closing() {
         let (captured, options, sink) = stdout(SinkMode::Metrics, SinkFormat::Ndjson);
         let mut view = ViewOutput::new(&plan(None), [&sink], &options).unwrap();
-        let _ = view.publish(&ChangeRun::of(vec![change(Op::Insert, MINUTE, 0, 0, 0, "a", 1)])).unwrap();
+        let _ = view.publish(&ChangeRun::of(&[change(Op::Insert, MINUTE, 0, 0, 0, "a", 1)])).unwrap();
         let _ = view.advance(MINUTE - 1).unwrap();
         assert_eq!(view.rows_held(), 1);
         let _ = view.advance(MINUTE).unwrap();
@@ -396,7 +396,7 @@ mod tests {
     fn an_infinite_horizon_ends_with_the_input() {
         let (captured, options, sink) = stdout(SinkMode::Metrics, SinkFormat::Ndjson);
         let mut view = ViewOutput::new(&plan(Some(i64::MAX)), [&sink], &options).unwrap();
-        let _ = view.publish(&ChangeRun::of(vec![change(Op::Insert, MINUTE, 0, 0, 0, "a", 1)])).unwrap();
+        let _ = view.publish(&ChangeRun::of(&[change(Op::Insert, MINUTE, 0, 0, 0, "a", 1)])).unwrap();
         let _ = view.advance(i64::MAX - 1).unwrap();
         assert_eq!((view.rows_held(), captured.text().lines().count()), (1, 0));
         let _ = finish(view, true);
@@ -410,14 +410,12 @@ mod tests {
             let (captured, options, metrics) = stdout(SinkMode::Metrics, SinkFormat::Csv);
             let backfills = sink(SinkMode::Backfills, SinkTarget::Stdout(Some(SinkFormat::Csv)));
             let mut view = ViewOutput::new(&plan(Some(MINUTE)), [&metrics, &backfills], &options).unwrap();
-            let _ = view.publish(&ChangeRun::of(vec![change(Op::Insert, MINUTE, 0, 0, 0, "a", 3)])).unwrap();
-            let _ =
-                view.publish(&ChangeRun::of(vec![change(Op::Delete, MINUTE + 1_000_000, 0, 0, 0, "a", 3)])).unwrap();
+            let _ = view.publish(&ChangeRun::of(&[change(Op::Insert, MINUTE, 0, 0, 0, "a", 3)])).unwrap();
+            let _ = view.publish(&ChangeRun::of(&[change(Op::Delete, MINUTE + 1_000_000, 0, 0, 0, "a", 3)])).unwrap();
             if comes_back {
-                let _ = view
-                    .publish(&ChangeRun::of(vec![change(Op::Insert, MINUTE + 2_000_000, 1, 2, 0, "a", 9)]))
-                    .unwrap();
-                let _ = view.publish(&ChangeRun::of(vec![
+                let _ =
+                    view.publish(&ChangeRun::of(&[change(Op::Insert, MINUTE + 2_000_000, 1, 2, 0, "a", 9)])).unwrap();
+                let _ = view.publish(&ChangeRun::of(&[
                     change(Op::UpdateBefore, MINUTE + 3_000_000, 1, 2, 0, "a", 9),
                     change(Op::UpdateAfter, MINUTE + 3_000_000, 2, 3, 0, "a", 10),
                 ]));
@@ -448,7 +446,7 @@ mod tests {
     fn all_late_windows_are_minor_backfills() {
         let (captured, options, sink) = stdout(SinkMode::Backfills, SinkFormat::Csv);
         let mut view = ViewOutput::new(&plan(Some(MINUTE)), [&sink], &options).unwrap();
-        let _ = view.publish(&ChangeRun::of(vec![change(Op::Insert, MINUTE + 5_000_000, 0, 1, 0, "a", 1)])).unwrap();
+        let _ = view.publish(&ChangeRun::of(&[change(Op::Insert, MINUTE + 5_000_000, 0, 1, 0, "a", 1)])).unwrap();
         let _ = finish(view, true);
         assert_eq!(
             captured.text().lines().nth(1).unwrap(),
@@ -460,9 +458,9 @@ mod tests {
     fn tables_stand_by_window_end_then_group() {
         let (captured, options, sink) = stdout(SinkMode::Metrics, SinkFormat::Csv);
         let mut view = ViewOutput::new(&plan(Some(10 * MINUTE)), [&sink], &options).unwrap();
-        let _ = view.publish(&ChangeRun::of(vec![change(Op::Insert, MINUTE, 0, 0, 0, "b", 1)])).unwrap();
-        let _ = view.publish(&ChangeRun::of(vec![change(Op::Insert, 2 * MINUTE, 0, 0, 1, "a", 1)])).unwrap();
-        let _ = view.publish(&ChangeRun::of(vec![change(Op::Insert, 2 * MINUTE + 5, 0, 1, 0, "a", 1)])).unwrap();
+        let _ = view.publish(&ChangeRun::of(&[change(Op::Insert, MINUTE, 0, 0, 0, "b", 1)])).unwrap();
+        let _ = view.publish(&ChangeRun::of(&[change(Op::Insert, 2 * MINUTE, 0, 0, 1, "a", 1)])).unwrap();
+        let _ = view.publish(&ChangeRun::of(&[change(Op::Insert, 2 * MINUTE + 5, 0, 1, 0, "a", 1)])).unwrap();
         // Interrupted: what was published is written.
         let _ = finish(view, false);
         let text = captured.text();
@@ -499,7 +497,7 @@ mod tests {
             group: [Value::BigInt(0), Value::BigInt(x)].into(),
             values: [Value::BigInt(x)].into(),
         };
-        let _ = view.publish(&ChangeRun::of(vec![row(BEFORE_ALL, 1), row(-1_000_000, 2)])).unwrap();
+        let _ = view.publish(&ChangeRun::of(&[row(BEFORE_ALL, 1), row(-1_000_000, 2)])).unwrap();
         let (_, counts) = finish(view, true);
         assert_eq!(
             captured.text(),
@@ -524,10 +522,7 @@ mod tests {
             sink(SinkMode::Metrics, SinkTarget::File(path.to_str().unwrap().into(), SinkFormat::Ndjson)),
         ];
         let mut view = ViewOutput::new(&plan(None), &sinks, &options).unwrap();
-        assert_eq!(
-            view.publish(&ChangeRun::of(vec![change(Op::Insert, MINUTE, 0, 0, 0, "a", 1)])).unwrap(),
-            Flow::Closed
-        );
+        assert_eq!(view.publish(&ChangeRun::of(&[change(Op::Insert, MINUTE, 0, 0, 0, "a", 1)])).unwrap(), Flow::Closed);
         let (flow, _) = finish(view, false);
         assert_eq!(flow, Flow::Closed);
         assert_eq!(std::fs::read_to_string(path).unwrap().lines().count(), 1);

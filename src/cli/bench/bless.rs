@@ -13,6 +13,7 @@ use crate::cli::run::open_sources;
 use crate::error::{Error, Result};
 use crate::plan::Program;
 use crate::sink::Change;
+use crate::sink::block::ChangeRun;
 use crate::sink::rows::OutputOptions;
 use crate::sink::view::ViewOutput;
 use crate::source::SourceOptions;
@@ -83,9 +84,9 @@ fn oracle(definition: &Definition, input: &Path) -> Result<Expect> {
     let view = program.views.first().ok_or_else(|| Error::usage("the SQL has no view"))?;
     let mut output = ViewOutput::new(view, &program.sinks, &OutputOptions::default())?;
     for step in changes.chunk_by(|a, b| (a.watermark_us, a.closing) == (b.watermark_us, b.closing)) {
-        let _ = output.changes(step.to_vec())?;
+        let _ = output.publish(&ChangeRun::of(step))?;
     }
-    let _ = output.finish(true)?;
+    output.prepare(true)?.sinks.into_iter().try_for_each(|sink| sink.complete().map(|_| ()))?;
     let digest = |answer: Answer| Digested::of(&scratch.path().join(answer.file())).map(|(digest, _)| digest);
     Ok(Expect { rows: 0, changes: count, changelog: digest(Answer::Changelog)?, metrics: digest(Answer::Metrics)? })
 }

@@ -253,9 +253,9 @@ fn write_json(path: &Path, report: &Report) -> Result<()> {
     if path == Path::new("-") {
         return print_out(&text);
     }
-    let mut file = crate::sink::target::TargetFile::create(path)?;
+    let mut file = crate::sink::file::TargetFile::create(path, &crate::sink::file::PipeWait::default())?;
     let _ = file.write(text.as_bytes())?;
-    file.finish().map(|_| ())
+    file.prepare()?.complete().map(|_| ())
 }
 
 fn built_in() -> Result<Vec<Definition>> {

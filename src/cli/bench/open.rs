@@ -18,7 +18,7 @@ use crate::bench::search::Search;
 use crate::bench::stats::Latencies;
 use crate::error::{Error, Result};
 use crate::plan::TablePlan;
-use crate::sink::target::TargetFile;
+use crate::sink::file::{PipeWait, TargetFile};
 use crate::source::{self, DecodedBlock, Next, SourceOptions};
 use crate::types::Value;
 use crate::verify::watermark_of;
@@ -244,9 +244,9 @@ pub(super) fn search(
 }
 
 fn write_hgrm(path: &Path, latencies: &Latencies) -> Result<()> {
-    let mut file = TargetFile::create(path)?;
+    let mut file = TargetFile::create(path, &PipeWait::default())?;
     let _ = TargetFile::write(&mut file, latencies.hgrm().as_bytes())?;
-    file.finish().map(|_| ())
+    file.prepare()?.complete().map(|_| ())
 }
 
 /// One run at a rate. Adds to what is counted.
