@@ -12,10 +12,11 @@
 //!
 //! Invariant: instants are handled in ascending order, and a slice holds at the instant `t` exactly the accepted records
 //! that count by `t` and those on time for all windows that close after `t`.
-//! Cost: a table operation per (batch, slice); at closing one merge per slice of the window; a correction touches the
-//! keys it corrects alone.
+//! Cost: a table operation per (batch, slice); at closing about three merges, however many slices the window has
+//! ([`super::running`]); a correction touches the keys it corrects alone.
 
 use super::Assigner;
+use super::running::Running;
 use crate::time::Instant;
 use std::collections::BTreeMap;
 
@@ -85,6 +86,8 @@ pub struct WindowCore<T> {
     slices: BTreeMap<i64, T>,
     /// Contributions that are late for some window, by stamp and slice.
     waiting: BTreeMap<i64, BTreeMap<i64, T>>,
+    /// The slices of the window closed last, combined for those that close next.
+    running: Running<T>,
     /// All late records of closed windows, by window.
     late: BTreeMap<i64, T>,
     /// Windows up to this one are closed.
@@ -100,6 +103,7 @@ impl<T: SliceTable> WindowCore<T> {
             empty,
             slices: BTreeMap::new(),
             waiting: BTreeMap::new(),
+            running: Running::default(),
             late: BTreeMap::new(),
             closed_through: i64::MIN / 4,
         }
@@ -159,18 +163,14 @@ impl<T: SliceTable> WindowCore<T> {
 
     fn close(&mut self, k: i64, at: Instant, changes: &mut impl Changes<T>) {
         let slices = self.assigner.slices_of_window(k);
-        let mut parts = self.slices.range(slices);
-        if let Some((_, first)) = parts.next() {
-            match parts.next() {
-                None => changes.closed(at, self.assigner.bounds(k), first),
-                Some((_, second)) => {
-                    let mut result = self.empty.empty();
-                    for part in [first, second].into_iter().chain(parts.map(|(_, t)| t)) {
-                        result.merge(part);
-                    }
-                    changes.closed(at, self.assigner.bounds(k), &result);
-                }
+        let bounds = self.assigner.bounds(k);
+        let mut parts = self.slices.range(slices.clone());
+        match (parts.next(), parts.next()) {
+            (Some((_, only)), None) => changes.closed(at, bounds, only),
+            (Some(_), Some(_)) => {
+                self.running.window(slices, &self.slices, |result| changes.closed(at, bounds, result))
             }
+            (None, _) => {}
         }
         self.closed_through = k;
         if self.horizon_us.is_none() {
@@ -196,6 +196,7 @@ impl<T: SliceTable> WindowCore<T> {
         };
         for (_, slices) in &batch {
             for (slice, table) in slices {
+                self.running.add(*slice, table, self.slices.contains_key(slice));
                 self.slices.entry(*slice).or_insert_with(|| self.empty.empty()).merge(table);
             }
         }

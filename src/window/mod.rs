@@ -13,6 +13,7 @@
 //! [`EVENT_TIME_MAX_US`]: crate::time::EVENT_TIME_MAX_US
 
 pub mod core;
+mod running;
 
 use crate::plan::WindowPlan;
 use std::ops::Range;
