@@ -55,11 +55,14 @@ pub trait Changes<T> {
 pub struct Correction<'a, T> {
     /// The late records that are accepted, by the instant at which they count.
     pub late: &'a [(Instant, &'a T)],
+    /// How many different keys the late records up to each of [`Self::late`] have.
+    pub keys: &'a [usize],
     /// `[start, end)` of the window.
     pub window_us: (i64, i64),
     /// Results of the keys of the late records before; those that had none are not in it.
     pub before: &'a T,
-    /// Results of the keys of the late records.
+    /// Results of the keys of the late records; a table that keeps the order of its keys has them in the order of
+    /// [`Self::late`], and so has `late_after`.
     pub after: &'a T,
     /// Late records of those keys in the window before.
     pub late_before: &'a T,
@@ -202,7 +205,11 @@ impl<T: SliceTable> WindowCore<T> {
         }
         for (k, late) in affected {
             let mut keys = self.empty.empty();
-            late.iter().for_each(|(_, table)| keys.merge(table));
+            let merged = |(_, table): &(Instant, &T)| {
+                keys.merge(table);
+                keys.keys()
+            };
+            let ends: Vec<usize> = late.iter().map(merged).collect();
             let mut before = self.empty.empty();
             parts.range(of_window(&k)).for_each(|(_, part)| before.merge_matching(part, &keys));
             let known = self.late.entry(k).or_insert_with(|| self.empty.empty());
@@ -218,6 +225,7 @@ impl<T: SliceTable> WindowCore<T> {
             };
             changes.corrected(&Correction {
                 late: &late,
+                keys: &ends,
                 window_us: self.assigner.bounds(k),
                 after: &with(&before),
                 before: &before,
