@@ -10,6 +10,8 @@ pub mod generator;
 pub(crate) mod gzip;
 pub mod trace;
 
+#[cfg(feature = "parquet")]
+mod arrow;
 mod csv;
 mod decode;
 mod files;
