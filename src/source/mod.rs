@@ -9,6 +9,8 @@
 pub mod generator;
 pub mod trace;
 
+#[cfg(feature = "parquet")]
+mod arrow;
 mod csv;
 mod decode;
 mod files;
