@@ -234,6 +234,12 @@ impl Tables {
         }
     }
 
+    /// Whether [`Self::advance`] would write something.
+    pub(super) fn has_final(&self, frontier_us: i64) -> bool {
+        self.open.keys().next().is_some_and(|(end_us, _)| self.is_final(*end_us, frontier_us))
+    }
+
+    /// Writes the windows that are final. Each is a step of its own: which of them come together is a matter of timing.
     pub(super) fn advance(&mut self, frontier_us: i64) -> Result<Flow> {
         self.frontier_us = self.frontier_us.max(frontier_us);
         let mut flow = Flow::Open;
@@ -246,6 +252,9 @@ impl Tables {
             let Some((_, groups)) = self.open.pop_first() else { break };
             wrote = true;
             flow = flow.and(self.write(&groups)?);
+            for writer in self.metrics.iter_mut().chain(&mut self.backfills) {
+                flow = flow.and(writer.step()?);
+            }
         }
         if wrote {
             for writer in self.metrics.iter_mut().chain(&mut self.backfills) {
