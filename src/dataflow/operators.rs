@@ -1,8 +1,8 @@
 //! The operators of a run: windows, changelog, and the gathering of changes in order.
 //!
-//! All three hold one capability, at the least instant they still owe something for, and act when the frontier passes.
-//! What they emit does not depend on how their input was batched; the order within a batch of updates does, and is
-//! settled where changes are gathered.
+//! The windows hold one capability, at the least instant they still owe something for, and act when the frontier passes: then
+//! instants are whole. The changelog passes on what comes; gathering gives what the frontier has passed. What is given does
+//! not depend on how anything was batched: the order of the rows of several workers is settled where they are gathered.
 
 use super::Shared;
 use super::parcel::Parcel;

@@ -213,7 +213,7 @@ impl<'a, F: FnMut(UpdateBlock)> Collector<'a, F> {
 
 /// The late records of each group.
 fn late_counts(late: &Table, count: usize) -> Vec<u64> {
-    match late.lower().values.into_iter().nth(count).map(|column| column.data) {
+    match late.lower_one(count).map(|column| column.data) {
         Some(ColumnData::I64(counts)) => counts.into_iter().map(|n| u64::try_from(n).unwrap_or(0)).collect(),
         _ => vec![0; late.len()],
     }
