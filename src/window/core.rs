@@ -13,7 +13,7 @@
 //! Invariant: instants are handled in ascending order, and a slice holds at the instant `t` exactly the accepted records
 //! that count by `t` and those on time for all windows that close after `t`.
 //! Cost: a table operation per (batch, slice); at closing about three merges, however many slices the window has
-//! ([`super::running`]); a correction touches the keys it corrects alone, in the slices of the windows it corrects and their
+//! (`running.rs`); a correction touches the keys it corrects alone, in the slices of the windows it corrects and their
 //! neighbours.
 
 use super::Assigner;
