@@ -263,6 +263,7 @@ impl LaneReader for ParquetReader {
 #[cfg(test)]
 mod tests {
     use super::super::tests::{read, table, temporary};
+    use super::super::Turns;
     use super::*;
     use crate::plan::Format;
     use crate::record::RejectReason;
@@ -411,7 +412,7 @@ mod tests {
             let entries = std::fs::read_dir("/proc/self/fd").expect("a list");
             entries.filter_map(|e| std::fs::read_link(e.ok()?.path()).ok()).filter(|target| *target == path).count()
         };
-        let mut reader = source.open(0, 0, 1);
+        let mut reader = source.open(0, Turns::all());
         let (mut rows, mut held) = (0, 0);
         while let Next::Block(block) = reader.next_block().expect("reads") {
             let expected: Vec<i64> = (rows..).take(block.rows).map(|n| n * 1_000).collect();
@@ -440,7 +441,7 @@ mod tests {
             let wanted = (0..columns.len()).collect();
             match super::super::open(&table, &wanted, &Default::default()) {
                 Err(error) => error.to_string(),
-                Ok(source) => source.open(0, 0, 1).next_block().expect_err("a wrong type").to_string(),
+                Ok(source) => source.open(0, Turns::all()).next_block().expect_err("a wrong type").to_string(),
             }
         };
         assert!(error(&[("x", DataType::Text)]).ends_with("expected a column \"x\", found none"));
