@@ -295,7 +295,7 @@ impl Definition {
                 return Err(Error::usage(format!("the answer to {} records stands there twice", expect.rows)));
             }
         }
-        let program = self.program(&Feed::Stdin, &Sink::Stdout)?;
+        let program = self.planned()?;
         let generated = matches!(self.input, Input::Orders { .. });
         program.tables.iter().filter(|_| generated).try_for_each(generator::check_table)
     }
@@ -319,15 +319,26 @@ impl Definition {
         self.expect.iter().find(|e| e.rows == rows)
     }
 
+    /// What stands for [`INPUT`].
+    fn options(&self, feed: &Feed<'_>) -> String {
+        let format = self.format.name();
+        match feed {
+            Feed::Stdin => format!("connector = 'stdin', format = '{format}'"),
+            Feed::Files(path) => format!("connector = 'file', path = {}, format = '{format}'", quoted(path)),
+        }
+    }
+
+    /// The program over some input, planned: for what does not depend on where it comes from.
+    ///
+    /// # Errors
+    /// As [`Definition::program`].
+    pub fn planned(&self) -> Result<Program> {
+        self.program(&anywhere(), &Sink::Stdout)
+    }
+
     /// The program: the definition's SQL over an input, with a sink.
     pub fn text(&self, feed: &Feed<'_>, view: &str, sinks: &Sink<'_>) -> String {
-        let input = match feed {
-            Feed::Stdin => format!("connector = 'stdin', format = '{}'", self.format.name()),
-            Feed::Files(path) => {
-                format!("connector = 'file', path = {}, format = '{}'", quoted(path), self.format.name())
-            }
-        };
-        let mut text = self.sql.replace(INPUT, &input);
+        let mut text = self.sql.replace(INPUT, &self.options(feed));
         let view = format!("\"{}\"", view.replace('"', "\"\""));
         text.push('\n');
         match sinks {
@@ -362,7 +373,7 @@ impl Definition {
     /// # Errors
     /// As [`Definition::program`].
     pub fn view(&self) -> Result<String> {
-        let text = self.sql.replace(INPUT, &format!("connector = 'stdin', format = '{}'", self.format.name()));
+        let text = self.sql.replace(INPUT, &self.options(&anywhere()));
         let program = sql::plan(&self.name, &text, &sql::BareSelectDefaults::default())?;
         let windowed = |view: &&ViewPlan| matches!(view.kind, ViewKind::Windowed(_));
         let named = |view: &ViewPlan| view.name.clone();
@@ -389,6 +400,11 @@ pub enum Feed<'a> {
     Stdin,
     /// As files: a path or a pattern.
     Files(&'a Path),
+}
+
+/// Files that nobody looks for.
+fn anywhere() -> Feed<'static> {
+    Feed::Files(Path::new("input"))
 }
 
 /// Where the answer goes.

@@ -263,6 +263,8 @@ pub struct OpenRun {
     pub answers_at_end: u64,
     /// Answers due in the warm-up; not measured.
     pub answers_in_warm_up: u64,
+    /// Seconds of processors that the harness took meanwhile.
+    pub harness_cpu_s: f64,
     /// What it cost.
     #[serde(flatten)]
     pub cost: Run,

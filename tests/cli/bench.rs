@@ -186,3 +186,29 @@ fn what_cannot_be_measured_is_refused() {
     );
     folder.run(&["bench", "null.toml"]).fails(2, &["amount"]);
 }
+
+/// Ctrl-C ends the child that runs and leaves no files.
+#[cfg(unix)]
+#[test]
+fn a_bench_can_be_interrupted() {
+    use std::io::{BufRead, BufReader};
+    use std::process::Stdio;
+    let folder = Folder::with("seconds.toml", SECONDS);
+    for args in [&["--repeats", "1000", "--crews", "1x1"][..], &["--rate", "1", "--rows", "1000"]] {
+        let temporary = folder.path("tmp");
+        std::fs::create_dir_all(&temporary).expect("a folder");
+        let mut command = folder.command(&["bench", "seconds.toml"]);
+        command.args(args).env("TMPDIR", &temporary).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the binary starts");
+        let mut line = String::new();
+        // What is printed before the first run.
+        BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
+        assert!(line.contains("slackwater"), "{line}");
+        let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+        assert!(kill.expect("kill").success());
+        let output = child.wait_with_output().expect("the binary ends");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), stderr.as_ref()), (Some(130), ""));
+        assert_eq!(std::fs::read_dir(&temporary).expect("a folder").count(), 0);
+    }
+}

@@ -142,9 +142,19 @@ fn run_failed(status: ExitStatus, stderr: &[u8]) -> Error {
     if text.trim().is_empty() { error } else { error.with_detail(text.trim_end().to_owned()) }
 }
 
+/// Seconds of processors that this process itself has taken.
+pub(super) fn own_cpu_s() -> f64 {
+    let (user, system) = used_by(UsageWho::RUSAGE_SELF);
+    user + system
+}
+
 /// Seconds of processors, outside the kernel and inside, of all children that have ended and were waited for.
 fn used() -> (f64, f64) {
-    let Ok(usage) = getrusage(UsageWho::RUSAGE_CHILDREN) else { return (0.0, 0.0) };
+    used_by(UsageWho::RUSAGE_CHILDREN)
+}
+
+fn used_by(who: UsageWho) -> (f64, f64) {
+    let Ok(usage) = getrusage(who) else { return (0.0, 0.0) };
     let seconds = |time: nix::sys::time::TimeVal| time.num_microseconds() as f64 / 1e6;
     (seconds(usage.user_time()), seconds(usage.system_time()))
 }

@@ -232,8 +232,7 @@ fn one(definition: &Definition, args: &BenchArgs, session: &mut Session) -> Resu
 }
 
 fn table_facts(definition: &Definition) -> Result<TableFacts> {
-    use crate::bench::definition::{Feed, Sink};
-    let program = definition.program(&Feed::Stdin, &Sink::Stdout)?;
+    let program = definition.planned()?;
     let mut facts = TableFacts::default();
     for table in &program.tables {
         (facts.granularity_us, facts.tick_us, facts.delay_us) = (table.granularity_us, table.tick_us, table.delay_us);

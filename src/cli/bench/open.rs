@@ -5,7 +5,7 @@
 //! processors that the program would like to have, and a write can come late because of that; how late writes were is
 //! reported beside the latencies, which begin at the scheduled moments all the same.
 
-use super::child::{Running, now};
+use super::child::{Running, Stop, now, own_cpu_s};
 use super::closed::{Held, Job, arguments, read_summary, write_program};
 use super::inputs::{self, Digested, folder};
 use super::{Asked, Session};
@@ -31,6 +31,8 @@ use std::time::{Duration, Instant};
 
 /// Nothing is slept for less: waking up costs more than it brings.
 const SLEEP_MIN: Duration = Duration::from_micros(100);
+/// And not more, so that Ctrl-C is heard.
+const SLEEP_MAX: Duration = Duration::from_millis(100);
 /// Bytes of the answer that lie together.
 const SEGMENT_BYTES: usize = 1 << 20;
 
@@ -263,6 +265,7 @@ fn run(
     let set = |command: &mut std::process::Command| {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
     };
+    let own_before_s = own_cpu_s();
     let mut child = Running::start(arguments(&program, &summary, crew), set, &session.stop)?;
     let (Some(mut stdin), Some(stdout)) = (child.child.stdin.take(), child.child.stdout.take()) else {
         return Err(Error::output("a child has no pipes"));
@@ -270,9 +273,10 @@ fn run(
     let reader = std::thread::spawn(move || hear(stdout));
     let begun = child.begun;
     let mut written_late = Latencies::default();
-    let written = write(&mut stdin, input, Schedule { rate }, (begun, warm_up), &mut written_late);
+    let written = write(&mut stdin, input, Schedule { rate }, (begun, warm_up), (&mut written_late, &session.stop));
     drop(stdin);
     let heard = reader.join().map_err(|_| Error::output("the thread that reads the answer has died"))?;
+    let harness_cpu_s = own_cpu_s() - own_before_s;
     // What the child has to say of a failure comes first.
     let cost = child.wait()?;
     written.map_err(|e| Error::output("cannot write to the program").with_source(e))?;
@@ -291,6 +295,7 @@ fn run(
         written_late: one.written_late.quantiles(),
         answers_at_end: at_end,
         answers_in_warm_up: in_warm_up,
+        harness_cpu_s,
         cost,
     };
     counted.merge(&one);
@@ -303,7 +308,7 @@ fn write(
     input: &Prepared,
     schedule: Schedule,
     (begun, warm_up): (Instant, Duration),
-    late: &mut Latencies,
+    (late, stop): (&mut Latencies, &Stop),
 ) -> std::io::Result<()> {
     let lines = input.lines();
     let warm_up_ns = nanoseconds(warm_up);
@@ -314,7 +319,10 @@ fn write(
         let due = schedule.due_by(elapsed).min(lines);
         if due <= line {
             let wait = Duration::from_nanos(schedule.due_ns(line).saturating_sub(elapsed));
-            std::thread::sleep(wait.max(SLEEP_MIN));
+            std::thread::sleep(wait.clamp(SLEEP_MIN, SLEEP_MAX));
+            if stop.asked() {
+                return Ok(());
+            }
             continue;
         }
         match to.write_all(input.bytes(line, due)) {

@@ -87,9 +87,9 @@ fn closed(closed: &Closed, facts: &TableFacts) -> String {
     );
     let head =
         ["threads x processes", "records/s", "records/CPU-s", "CPU ns/record", "CPU s", "wall s", "spread", "peak MB"];
-    let mut rows: Vec<Vec<String>> = vec![head.iter().map(|h| (*h).to_owned()).collect()];
     let exchanged = closed.crews.iter().any(|c| c.exchanged_bytes.is_some());
-    rows[..1].iter_mut().filter(|_| exchanged).for_each(|head| head.push("exchanged B/record".to_owned()));
+    let head = head.iter().copied().chain(exchanged.then_some("exchanged B/record"));
+    let mut rows: Vec<Vec<String>> = vec![head.map(str::to_owned).collect()];
     for crew in &closed.crews {
         let mut row = figures(crew);
         if exchanged {
@@ -142,6 +142,15 @@ fn open(open: &Open) -> String {
         sum(|run| run.answers_in_warm_up),
         open.warm_up_s,
         sum(|run| run.answers_at_end)
+    );
+    let mean = |of: fn(&crate::bench::report::OpenRun) -> f64| {
+        open.runs.iter().map(of).sum::<f64>() / open.runs.len().max(1) as f64
+    };
+    let _ = writeln!(
+        out,
+        "  processors: the program {:.2} s a run, the harness {:.2} s",
+        mean(|run| run.cost.user_s + run.cost.system_s),
+        mean(|run| run.harness_cpu_s)
     );
     if open.runs.len() > 1 {
         let p99 = open.p99_us();
