@@ -5,7 +5,7 @@
 //! from: `slackwater bench --bless` takes it from the brute-force oracle where the size permits.
 
 use crate::error::{Error, Result};
-use crate::plan::{GeneratorPlan, Program, ViewKind, ViewPlan};
+use crate::plan::{GeneratorPlan, Program, ViewKind, ViewPlan, Workload};
 use crate::source::generator;
 use crate::sql;
 use crate::time::{parse_duration, parse_timestamp};
@@ -297,7 +297,11 @@ impl Definition {
         }
         let program = self.planned()?;
         let generated = matches!(self.input, Input::Orders { .. });
-        program.tables.iter().filter(|_| generated).try_for_each(generator::check_table)
+        program
+            .tables
+            .iter()
+            .filter(|_| generated)
+            .try_for_each(|table| generator::check_table(Workload::Orders, table))
     }
 
     /// Checks a number of records that an input is to have.
@@ -481,6 +485,7 @@ mod tests {
         );
         let Input::Orders { plan, .. } = parse(&text).unwrap().input else { panic!("orders") };
         let expected = GeneratorPlan {
+            workload: Workload::Orders,
             seed: 3,
             rows: generator::default_plan().rows,
             rate: 50.0,

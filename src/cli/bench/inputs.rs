@@ -1,7 +1,7 @@
 //! Inputs as files, and the digests of outputs.
 
 use crate::bench::definition::{Definition, Feed, Input, InputFormat, Sink};
-use crate::cli::r#gen::{self, GenArgs, GenFormat};
+use crate::cli::r#gen::{self, GenArgs, GenFormat, GenWorkload};
 use crate::cli::run::open_sources;
 use crate::error::{Error, Result};
 use crate::plan::GeneratorPlan;
@@ -37,9 +37,10 @@ impl InputFiles {
                 let folder = folder()?;
                 let suffix = definition.format.name();
                 r#gen::run(GenArgs {
+                    workload: GenWorkload::Orders,
                     rows,
                     rate: plan.rate,
-                    keys: plan.keys,
+                    keys: Some(plan.keys),
                     seed: plan.seed,
                     delay_mean: plan.delay_mean_us,
                     late_share: plan.late_share,

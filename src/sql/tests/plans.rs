@@ -5,6 +5,7 @@ use crate::aggregate::AggregateFunc;
 use crate::expr::{Expr, ExprKind, Func};
 use crate::plan::{
     Format, LateRecords, LatenessScope, OnError, Program, SinkFormat, SinkMode, SinkTarget, SourcePlan, ViewKind,
+    Workload,
 };
 use crate::sql::{BareSelectDefaults, plan};
 use crate::types::{DataType, Value};
@@ -240,6 +241,25 @@ fn the_generator_has_columns_and_times() {
     assert_eq!((g.seed, g.rows, g.rate, g.keys, g.partitions), (7, 10, 2.5, 3, 2));
     assert_eq!((g.delay_mean_us, g.late_share, g.late_max_us), (SECOND, 0.5, MINUTE));
     assert_eq!((g.silent_every_us, g.silent_for_us, g.start_us), (60 * MINUTE, 5 * MINUTE, SECOND));
+}
+
+#[test]
+fn the_generator_has_workloads() {
+    let program = planned("CREATE TABLE g WITH (connector = 'generator', workload = 'nexmark'); SELECT * FROM g");
+    let t = &program.tables[0];
+    let at = |name: &str| t.columns.iter().position(|c| c.name == name);
+    assert_eq!((t.columns.len(), t.event_time, t.arrival_time), (19, at("date_time"), at("arrival_time")));
+    assert!(matches!(&t.source, SourcePlan::Generator(g) if g.workload == Workload::Nexmark));
+    let refused = |options: &str| {
+        let text = format!("CREATE TABLE g WITH ({options}); SELECT * FROM g");
+        plan("test", &text, &BareSelectDefaults::default()).expect_err("refused").to_string()
+    };
+    let message = refused("connector = 'generator', workload = 'nexmark', keys = 5");
+    assert!(message.contains("\"keys\" is for workload = 'orders'"), "{message}");
+    let message = refused("connector = 'generator', workload = 'people'");
+    assert!(message.contains("workload"), "{message}");
+    let message = refused("connector = 'generator', workload = 'nexmark', partition = 'channel'");
+    assert!(message.contains("not every record has a value"), "{message}");
 }
 
 #[test]
