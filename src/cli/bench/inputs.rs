@@ -4,7 +4,7 @@ use crate::bench::definition::{Definition, Feed, Input, InputFormat, Sink};
 use crate::cli::r#gen::{self, GenArgs, GenFormat, GenWorkload};
 use crate::cli::run::open_sources;
 use crate::error::{Error, Result};
-use crate::plan::GeneratorPlan;
+use crate::plan::{GeneratorPlan, Workload};
 use crate::source::SourceOptions;
 use sha2::{Digest, Sha256};
 use std::fs::File;
@@ -33,14 +33,17 @@ impl InputFiles {
         }
         let (path, folder, made_from) = match &definition.input {
             Input::Replay(path) => (path.clone(), None, None),
-            Input::Orders { plan, partition_column } => {
+            Input::Generated { plan, partition_column } => {
                 let folder = folder()?;
                 let suffix = definition.format.name();
                 r#gen::run(GenArgs {
-                    workload: GenWorkload::Orders,
+                    workload: match plan.workload {
+                        Workload::Orders => GenWorkload::Orders,
+                        Workload::Nexmark => GenWorkload::Nexmark,
+                    },
                     rows,
                     rate: plan.rate,
-                    keys: Some(plan.keys),
+                    keys: (plan.workload == Workload::Orders).then_some(plan.keys),
                     seed: plan.seed,
                     delay_mean: plan.delay_mean_us,
                     late_share: plan.late_share,
@@ -55,10 +58,10 @@ impl InputFiles {
                         InputFormat::Csv => GenFormat::Csv,
                         InputFormat::Parquet => GenFormat::Parquet,
                     }),
-                    out: Some(folder.path().join(format!("orders.{suffix}"))),
+                    out: Some(folder.path().join(format!("input.{suffix}"))),
                 })?;
                 let several = plan.partitions > 1 && !partition_column;
-                let name = if several { format!("orders-*.{suffix}") } else { format!("orders.{suffix}") };
+                let name = if several { format!("input-*.{suffix}") } else { format!("input.{suffix}") };
                 (folder.path().join(name), Some(folder), Some(made_from))
             }
         };
@@ -88,10 +91,10 @@ pub(super) fn text(definition: &Definition, rows: u64) -> Result<Vec<u8>> {
             let bytes = std::fs::read(path).map_err(failed)?;
             unpacked(path, bytes).map_err(failed)
         }
-        Input::Orders { plan, partition_column } if plan.partitions > 1 && !partition_column => {
+        Input::Generated { plan, partition_column } if plan.partitions > 1 && !partition_column => {
             one_stream("use partitions = 1, or partition_column = true")
         }
-        Input::Orders { plan, partition_column } => {
+        Input::Generated { plan, partition_column } => {
             let plan = GeneratorPlan { rows, ..plan.clone() };
             r#gen::render(&plan, format, *partition_column)
                 .map_err(|e| Error::output("cannot make the input").with_source(e))
