@@ -213,6 +213,12 @@ impl Table {
         Lowered { keys: self.keys.columns(), values, errors }
     }
 
+    /// The results of one aggregate, by group, where they can be published; `None` if there is no such aggregate.
+    pub fn lower_one(&self, aggregate: usize) -> Option<Column> {
+        let (states, spec) = (self.states.get(aggregate)?, self.spec.aggregates.get(aggregate)?);
+        Some(states.lower(spec, &mut Vec::new()))
+    }
+
     /// Deals the groups out to `parts` tables by [`route`](super::route) of their keys. `parts` = 0 counts as 1.
     pub fn split(self, parts: usize) -> Vec<Table> {
         let parts = parts.max(1);

@@ -33,6 +33,9 @@ const DEADLINE_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// How long to try to tell a peer that the start failed.
 const TELL: Duration = Duration::from_millis(200);
 
+/// How long the others have to say why a peer went. It told those whose connections were complete, who pass it on.
+const REASON: Duration = Duration::from_millis(500);
+
 /// What the peers are told of a process whose user wants to end.
 const INTERRUPTED: &str = "interrupted while the cluster was starting";
 
@@ -80,6 +83,8 @@ enum Task {
 enum Fail {
     /// Found here.
     Own(Error),
+    /// A peer closed its connection without a word.
+    Lost(Error),
     /// Heard from another process.
     Told(Abort),
 }
@@ -183,8 +188,28 @@ impl Start<'_> {
                 self.tell(&Abort { origin: self.origin(), is_usage: false, reason: INTERRUPTED.to_owned() });
                 Ok(None)
             }
-            Err(fail) => Err(self.fail(fail)),
+            Err(fail) => {
+                let fail = self.reason(fail);
+                Err(self.fail(fail))
+            }
         }
+    }
+
+    /// The reason for a loss, if the others know it: a process that gives up can tell only those whose connections it has.
+    fn reason(&mut self, fail: Fail) -> Fail {
+        let Fail::Lost(_) = fail else { return fail };
+        let end = now() + REASON;
+        while now() < end && !self.is_interrupted() && self.peers.iter().any(Option::is_some) {
+            for peer in 0..self.config.processes {
+                match self.listen_to(peer) {
+                    Ok(()) => {}
+                    Err(Fail::Lost(_)) => self.peers.get_mut(peer).into_iter().for_each(|peer| *peer = None),
+                    Err(reason) => return reason,
+                }
+            }
+            thread::sleep(POLL);
+        }
+        fail
     }
 
     fn run(&mut self) -> Result<(), Fail> {
@@ -447,7 +472,7 @@ impl Start<'_> {
 
     fn lost(&self, peer: usize, what: &str) -> Fail {
         let message = format!("lost {} while the cluster was starting: {what}", self.config.name(peer));
-        Fail::Own(Error::cluster(message).with_hint("see what that process said"))
+        Fail::Lost(Error::cluster(message).with_hint("see what that process said"))
     }
 
     /// Whom we wait for. Those before process 0 lets us in are not tried.
@@ -534,7 +559,7 @@ impl Start<'_> {
     /// Tells all peers of a failure, and gives the error for this process.
     fn fail(&self, fail: Fail) -> Error {
         let (abort, error) = match fail {
-            Fail::Own(error) => {
+            Fail::Own(error) | Fail::Lost(error) => {
                 let is_usage = error.kind() == ErrorKind::Usage;
                 (Abort { origin: self.origin(), is_usage, reason: error.to_string() }, error)
             }

@@ -167,7 +167,7 @@ impl Work<'_> {
                 }
             }
             let cutoff = cutoffs.get(t).cloned().unwrap_or_default();
-            tables.push(TableDriver::new(t, plan, source, self.crew, views, (cutoff, bound.clone())));
+            tables.push(TableDriver::new(t, plan, source, self.crew, views, (cutoff, bound.clone()), self.shared));
         }
         let mut writers = Vec::new();
         // Files of their own are completed first: the summary is that of a run whose files are there.

@@ -29,10 +29,11 @@ use crate::cluster::{self, Mesh, Watch};
 use crate::engine::output::RunOutput;
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::Program;
-use crate::source::Source;
+use crate::source::{Source, Turns};
 use crate::watermark::{AFTER_ALL, BEFORE_ALL};
 use deal::Crew;
 use std::any::Any;
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -155,6 +156,8 @@ pub(crate) struct Shared {
     absorbed: Vec<(AtomicU64, AtomicU64)>,
     /// Knows whether a peer was lost.
     watch: Option<Arc<Watch>>,
+    /// Who reads which blocks, by table and lane.
+    turns: Mutex<HashMap<(usize, usize), Turns>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -165,6 +168,11 @@ impl Shared {
     fn new(stop: &Arc<AtomicBool>, process: usize, processes: usize) -> Self {
         let absorbed = (0..processes).map(|_| Default::default()).collect();
         Shared { stop: Arc::clone(stop), process, absorbed, ..Shared::default() }
+    }
+    /// The blocks of a lane that this process's readers share.
+    fn turns(&self, table: usize, share: deal::Share) -> Turns {
+        let new = || Turns::of(share.share, share.shares);
+        lock(&self.turns).entry((table, share.lane)).or_insert_with(new).clone()
     }
     pub(crate) fn fail(&self, error: Error) {
         lock(&self.error).get_or_insert(error);

@@ -1,8 +1,8 @@
 //! The operators of a run: windows, changelog, and the gathering of changes in order.
 //!
-//! All three hold one capability, at the least instant they still owe something for, and act when the frontier passes.
-//! What they emit does not depend on how their input was batched; the order within a batch of updates does, and is
-//! settled where changes are gathered.
+//! The windows hold one capability, at the least instant they still owe something for, and act when the frontier passes: then
+//! instants are whole. The changelog passes on what comes; gathering gives what the frontier has passed. What is given does
+//! not depend on how anything was batched: the order of the rows of several workers is settled where they are gathered.
 
 use super::Shared;
 use super::parcel::Parcel;
@@ -194,6 +194,30 @@ pub struct Gathered {
     pub ended: bool,
 }
 
+/// A block of changes that become complete one after another.
+struct Waiting {
+    block: ChangeBlock,
+    /// So many of its rows were.
+    given: usize,
+}
+
+impl Waiting {
+    /// Gives the changes before `upto`; what is left waits on. Rows that are given are copied unless they are the whole block, so
+    /// the others stay where they are.
+    fn give(self, upto: Instant, to: &mut Vec<ChangeBlock>) -> Option<Waiting> {
+        let Waiting { block, given } = self;
+        let complete = block.first_at(upto).max(given);
+        if (given, complete) == (0, block.len) {
+            to.extend((block.len > 0).then_some(block));
+            return None;
+        }
+        if complete > given {
+            to.push(block.take(&(given as u32..complete as u32).collect::<Vec<_>>()));
+        }
+        (complete < block.len).then_some(Waiting { block, given: complete })
+    }
+}
+
 /// Brings the changes of all workers of all processes to one of them (the changes of a process to its own, if each names
 /// its own) and lays them down in the documented order.
 pub(super) fn gather<'scope>(
@@ -210,25 +234,19 @@ pub(super) fn gather<'scope>(
         to_writer,
         "Gather",
         move |_capability, _info| {
-            let mut waiting: Vec<ChangeBlock> = Vec::new();
+            let mut waiting: Vec<Waiting> = Vec::new();
             move |(input, frontier), _output| {
                 input.for_each(|_capability, data| {
                     absorbed.check(data);
                     for Published { from, changes } in data.drain() {
                         absorbed.absorbed(from, 0, changes.len as u64);
-                        waiting.push(changes);
+                        waiting.push(Waiting { block: changes, given: 0 });
                     }
                 });
                 let upto = cutoff.upto(frontier);
                 let mut gathered = shared.borrow_mut();
-                let mut later = Vec::new();
-                for mut block in waiting.drain(..) {
-                    later.extend(block.split_off(upto));
-                    if block.len > 0 {
-                        gathered.blocks.push(block);
-                    }
-                }
-                waiting = later;
+                let give = |block: Waiting| block.give(upto, &mut gathered.blocks);
+                waiting = std::mem::take(&mut waiting).into_iter().filter_map(give).collect();
                 gathered.upto = Some(upto);
                 gathered.ended = frontier.is_empty();
             }
@@ -236,4 +254,43 @@ pub(super) fn gather<'scope>(
     );
     nothing.probe_with(ended);
     gathered
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::per_row::PerRow;
+    use crate::sink::Op;
+    use crate::types::{Column, DataType, Value};
+
+    #[test]
+    fn a_block_is_given_as_it_becomes_complete() {
+        let mut key = Column::new(DataType::BigInt);
+        (0..4).for_each(|n| key.push(&Value::BigInt(n)));
+        let block = ChangeBlock {
+            len: 4,
+            timed: true,
+            at: PerRow::Each([1, 1, 3, 4].map(Instant::of_stamp).to_vec()),
+            op: PerRow::All(Op::Insert),
+            revision: PerRow::All(0),
+            late_count: PerRow::All(0),
+            window_us: PerRow::All(None),
+            group: vec![key],
+            values: Vec::new(),
+            errors: Vec::new(),
+        };
+        for steps in [&[9][..], &[0, 2, 4, 9], &[1, 3, 3, 4, 5], &[2, 2, 9]] {
+            let mut waiting = Some(Waiting { block: block.clone(), given: 0 });
+            let mut given = Vec::new();
+            for upto in steps.iter().map(|step| Instant::of_stamp(*step)) {
+                waiting = waiting.and_then(|waiting| waiting.give(upto, &mut given));
+                let rows: usize = given.iter().map(|block| block.len).sum();
+                assert_eq!(rows, block.first_at(upto), "{steps:?}");
+                assert!(given.iter().all(|block| block.len > 0 && block.check().is_ok()));
+            }
+            assert!(waiting.is_none());
+            let keys = given.iter().flat_map(|block| (0..block.len).map(|row| block.change(row).group[0].clone()));
+            assert_eq!(keys.collect::<Vec<_>>(), [0, 1, 2, 3].map(Value::BigInt), "{steps:?}");
+        }
+    }
 }

@@ -9,12 +9,12 @@ use super::refusal::Bound;
 use super::side::{Side, TableCounts};
 use super::view::{InputOf, View, ViewInput};
 use super::{Progress, Shared};
-use crate::engine::ingest::StampedBlock;
+use crate::engine::ingest::{Keepers, StampedBlock};
 use crate::engine::output::Reject;
 use crate::error::Result;
 use crate::expr::eval::evaluate;
 use crate::plan::{LatenessScope, OnError, TablePlan};
-use crate::source::{DecodedBlock, LaneInfo, LaneReader, Next, Source};
+use crate::source::{DecodedBlock, LaneInfo, LaneReader, Next, Source, Turns};
 use crate::time::Instant;
 use crate::types::ColumnData;
 use crate::watermark::blocks::{BlockContext, BlockSummary, Coordinator, LanePartitions, SummaryBuilder};
@@ -65,7 +65,7 @@ pub(super) struct TableDriver {
     /// Workers that read each lane, and how many of them have come to the end.
     sharers: Vec<usize>,
     ends: HashMap<u32, usize>,
-    workers: usize,
+    keepers: Keepers,
     bound: Bound,
     /// If a reject of the table fails the run.
     search: Option<Search>,
@@ -81,9 +81,9 @@ fn place_of(lane: usize, block: u64) -> i64 {
     (lane as i64) << 40 | i64::try_from(block).unwrap_or(i64::MAX).min((1 << 40) - 1)
 }
 
-fn lane_reader(source: &Arc<dyn Source>, part: Share) -> Lane {
-    let Share { lane, share, shares } = part;
-    Lane { index: lane, reader: source.open(lane, share, shares), outstanding: 0, last: None, ended: false }
+fn lane_reader(source: &Arc<dyn Source>, part: Share, turns: &Turns) -> Lane {
+    let reader = source.open(part.lane, turns.for_reader(part.reader));
+    Lane { index: part.lane, reader, outstanding: 0, last: None, ended: false }
 }
 
 impl TableDriver {
@@ -94,7 +94,9 @@ impl TableDriver {
         crew: Crew,
         views: Vec<View>,
         (cutoff, bound): (Cutoff, Bound),
+        shared: &Shared,
     ) -> Self {
+        let reader = |part: Share| lane_reader(source, part, &shared.turns(index, part));
         let settings = WatermarkSettings {
             // Without watermarks the arrival clock has nothing to decide.
             scope: if timed(plan) { plan.scope } else { LatenessScope::Partition },
@@ -114,7 +116,7 @@ impl TableDriver {
             plan: plan.clone(),
             coordinator: if timed(plan) { coordinator } else { coordinator.in_turn() },
             settings,
-            lanes: deal(source.lanes(), crew).into_iter().map(|part| lane_reader(source, part)).collect(),
+            lanes: deal(source.lanes(), crew).into_iter().map(reader).collect(),
             pending: HashMap::new(),
             views,
             counts: TableCounts::default(),
@@ -126,7 +128,7 @@ impl TableDriver {
                 .map(|lane| sharers(source.lanes(), lane, crew.processes, crew.threads))
                 .collect(),
             ends: HashMap::new(),
-            workers: crew.workers(),
+            keepers: crew.keepers(),
             bound,
             search: (plan.on_error == OnError::Fail).then(|| Search::new(index, source.lanes().len())),
         }
@@ -302,7 +304,7 @@ impl TableDriver {
             rejects.push(place.reject(None, reject.reason, reject.detail.clone(), Some(reject.span)));
         }
         for view in &mut self.views {
-            let ingested = view.ingest.process(&stamped, self.workers);
+            let ingested = view.ingest.process(&stamped, &self.keepers);
             for reject in &ingested.rejects {
                 let row = reject.row as usize;
                 let line = block.line.get(row).copied().unwrap_or(0);

@@ -9,13 +9,16 @@ use crate::types::{Column, compare_rows};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 
+/// Revisions by encoded group.
+type ByGroup = HashMap<Box<[u8]>, u64, foldhash::fast::FixedState>;
+
 /// Revisions of the windows and keys that were corrected; only those, until they can change no more.
 ///
 /// Cost: a hash of the key per corrected row. Memory: the keys that were corrected within the horizon.
 #[derive(Debug, Default)]
 pub struct Revisions {
     /// By end and start of the window, and the encoded group.
-    by_window: BTreeMap<(i64, i64), HashMap<Box<[u8]>, u64, foldhash::fast::FixedState>>,
+    by_window: BTreeMap<(i64, i64), ByGroup>,
     key: Vec<u8>,
 }
 

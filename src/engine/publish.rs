@@ -211,15 +211,17 @@ impl<'a, F: FnMut(UpdateBlock)> Collector<'a, F> {
     }
 }
 
-/// What `table` says, by group of `of`; nothing where it has no such key.
-fn late_counts(table: &Table, of: &Table, count: usize) -> Vec<u64> {
-    let lowered = table.lower();
-    let counts = match lowered.values.get(count).map(|c| &c.data) {
-        Some(ColumnData::I64(counts)) => counts.as_slice(),
-        _ => &[],
-    };
-    let at = |place: u32| counts.get(place as usize).map_or(0, |n| u64::try_from(*n).unwrap_or(0));
-    table.places(of).into_iter().map(at).collect()
+/// The late records of each group.
+fn late_counts(late: &Table, count: usize) -> Vec<u64> {
+    match late.lower_one(count).map(|column| column.data) {
+        Some(ColumnData::I64(counts)) => counts.into_iter().map(|n| u64::try_from(n).unwrap_or(0)).collect(),
+        _ => vec![0; late.len()],
+    }
+}
+
+/// `values` at `places`; the default where there is none.
+fn at_places<T: Copy + Default>(values: &[T], places: Vec<u32>) -> impl Iterator<Item = T> {
+    places.into_iter().map(|place| values.get(place as usize).copied().unwrap_or_default())
 }
 
 impl<F: FnMut(UpdateBlock)> Changes<Table> for Collector<'_, F> {
@@ -241,18 +243,21 @@ impl<F: FnMut(UpdateBlock)> Changes<Table> for Collector<'_, F> {
     }
 
     fn corrected(&mut self, c: &Correction<'_, Table>) {
-        for (table, late, diff) in [(c.before, c.late_before, -1), (c.after, c.late_after, 1)] {
-            let mut instants = vec![Instant(i64::MIN); table.len()];
-            for (at, keys) in c.late {
-                for place in table.places(keys) {
-                    instants.get_mut(place as usize).into_iter().for_each(|instant| *instant = *at);
-                }
-            }
+        // By group of `after`, whose keys stand in the order of the late records.
+        let mut instants: Vec<Instant> = Vec::with_capacity(c.after.len());
+        c.late.iter().zip(c.keys).for_each(|((at, _), keys)| instants.resize(*keys, *at));
+        let count = self.publisher.count;
+        let late_before = at_places(&late_counts(c.late_before, count), c.late_before.places(c.before)).collect();
+        let instants_before = at_places(&instants, c.after.places(c.before)).collect();
+        let late_after = late_counts(c.late_after, count);
+        for (table, at, late, diff) in
+            [(c.before, instants_before, late_before, -1), (c.after, instants, late_after, 1)]
+        {
             let rows = &mut self.corrections;
-            rows.at.extend(instants);
+            rows.at.extend::<Vec<Instant>>(at);
             rows.diff.resize(rows.at.len(), diff);
             rows.window_us.resize(rows.at.len(), Some(c.window_us));
-            rows.late_count.extend(late_counts(late, table, self.publisher.count));
+            rows.late_count.extend::<Vec<u64>>(late);
             rows.lowered.append(table.lower());
         }
     }

@@ -43,7 +43,7 @@ impl Wire for Contributions {
     fn weight(&self) -> usize {
         let columns = 1 + self.rows.keys.len() + self.rows.args.len();
         let groups: usize = self.combined.iter().map(|(_, table)| table.len()).sum();
-        size_of::<Self>() + (self.rows.len + groups) * columns * 8
+        size_of::<Self>() + (self.selected.len() + groups) * columns * 8
     }
     fn put(&self, out: &mut Writer) {
         self.rows.put(out);
@@ -57,7 +57,7 @@ impl Wire for Contributions {
     }
 
     fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
-        let rows = Rows::get(from)?;
+        let rows = Arc::new(Rows::get(from)?);
         let at = from.at();
         let wrong = |what| WireError { at, what };
         let head = from.word()?;

@@ -122,24 +122,13 @@ impl ChangeBlock {
         }
     }
 
-    /// The first row at `at` or later.
-    fn first_at(&self, at: Instant) -> usize {
+    /// The first row at `at` or later; the length if there is none.
+    pub fn first_at(&self, at: Instant) -> usize {
         match &self.at {
             PerRow::All(all) if *all < at => self.len,
             PerRow::All(_) => 0,
             PerRow::Each(each) => each.partition_point(|own| *own < at),
         }
-    }
-
-    /// Splits off what is at `at` or later.
-    pub fn split_off(&mut self, at: Instant) -> Option<ChangeBlock> {
-        let first = self.first_at(at);
-        if first == self.len {
-            return None;
-        }
-        let rest = self.take(&(first as u32..self.len as u32).collect::<Vec<_>>());
-        *self = self.take(&(0..first as u32).collect::<Vec<_>>());
-        Some(rest)
     }
 
     /// The documented order of one's row and another's.
@@ -221,14 +210,22 @@ impl ChangeRun {
         self.rows().find(|(block, row)| block.error(*row).is_some())
     }
 
-    /// Drops the changes at instants that `keep` does not name; those before them stay.
+    /// Keeps the changes up to the first at an instant for which `keep` is false.
     pub fn keep_while(&mut self, keep: impl Fn(Instant) -> bool) {
-        let number = |block: &Arc<ChangeBlock>| self.blocks.iter().position(|own| Arc::ptr_eq(own, block));
-        let kept = self.rows().take_while(|(block, row)| keep(block.at.get(*row)));
-        let kept = kept.filter_map(|(block, row)| Some((number(block)? as u32, row as u32)));
-        let kept: Vec<(u32, u32)> = kept.collect();
-        self.len = kept.len();
-        self.order = Order::Rows(kept);
+        self.len = self.rows().take_while(|(block, row)| keep(block.at.get(*row))).count();
+        match &mut self.order {
+            Order::Rows(rows) => rows.truncate(self.len),
+            Order::AsTheyStand => {
+                let mut left = self.len;
+                let mut rows = Vec::with_capacity(left);
+                for (number, block) in (0u32..).zip(&self.blocks) {
+                    let kept = block.len.min(left);
+                    rows.extend((0..kept as u32).map(|row| (number, row)));
+                    left -= kept;
+                }
+                self.order = Order::Rows(rows);
+            }
+        }
     }
 }
 
@@ -364,6 +361,34 @@ mod tests {
             let run = ChangeRun::new(blocks);
             prop_assert_eq!(run.len(), expected.len());
             prop_assert_eq!(run.into_steps().concat(), expected);
+        }
+    }
+
+    #[test]
+    fn a_run_is_cut_at_an_instant() {
+        let change = |at: i64, key: i64| Change {
+            op: Op::Insert,
+            watermark_us: at,
+            closing: false,
+            revision: 0,
+            late_count: 0,
+            window_us: Some((0, 5)),
+            group: [Value::BigInt(key)].into(),
+            values: Box::default(),
+        };
+        let blocks = |parts: &[&[Change]]| -> Vec<ChangeBlock> {
+            parts.iter().flat_map(|part| ChangeRun::of(part).blocks).map(|block| ChangeBlock::clone(&block)).collect()
+        };
+        let all = [change(1, 1), change(1, 2), change(2, 1), change(3, 0), change(3, 7)];
+        let in_turn = [all[0].clone(), all[2].clone(), all[4].clone()];
+        let between = [all[1].clone(), all[3].clone()];
+        for parts in [&[&all[..2], &all[2..3], &all[3..]][..], &[&in_turn, &between]] {
+            for (until, kept) in [(0, 0), (1, 0), (2, 2), (3, 3), (4, 5)] {
+                let mut run = ChangeRun::new(blocks(parts));
+                run.keep_while(|at| at < Instant::of_stamp(until));
+                assert_eq!((run.len(), run.is_empty()), (kept, kept == 0));
+                assert_eq!(run.into_steps().concat(), all[..kept]);
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Everything here runs on one thread and is given changes that are complete and sorted per watermark step; it decides
 //! bytes, never results. [`block`] holds changes in columns, [`cell`] what stands in one place of a row; [`text`] writes
-//! values, [`rows`] rows in a format, [`target`] bytes to standard output or to a [`file`] that appears whole or not at all.
+//! values, [`rows`] rows in a format, [`target`] bytes to standard output or to a [`mod@file`] that appears whole or not at all.
 //! [`view`] drives the sinks of one view and holds the tables of its correctable windows; [`spool`] puts rows that come in
 //! any order into the order of their records; [`late`] and [`rejects`] are those rows; [`summary`] is what a run says of itself.
 

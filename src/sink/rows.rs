@@ -256,6 +256,10 @@ impl RowWriter for TextWriter {
         }
         self.output.row_done()
     }
+    /// Sinks that share standard output take turns step by step, whether steps come one by one or together.
+    fn step(&mut self) -> Result<Flow> {
+        if self.output.is_shared() { self.flush() } else { Ok(Flow::Open) }
+    }
     fn flush(&mut self) -> Result<Flow> {
         self.output.flush()
     }

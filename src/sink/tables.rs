@@ -8,7 +8,7 @@ use super::rows::{Columns, RowWriter};
 use super::{Flow, Op};
 use crate::error::Result;
 use crate::plan::{ViewKind, ViewPlan};
-use crate::types::{Column, DataType, Value, compare_rows};
+use crate::types::{DataType, Value, compare_rows};
 use crate::watermark::{AFTER_ALL, BEFORE_ALL};
 use foldhash::fast::FixedState;
 use std::cmp::Ordering;
@@ -90,36 +90,41 @@ impl Groups {
         }
     }
 
-    /// Calls `write` with all rows that are present, by group: where the values first published and the latest stand, and
-    /// the entry if there is one.
-    fn for_each(&self, mut write: impl FnMut(Source<'_>, Source<'_>, Option<&Entry>) -> Result<()>) -> Result<()> {
+    /// Calls `write` with all rows that are present, by group.
+    fn for_each(&self, mut write: impl FnMut(Row<'_>) -> Result<()>) -> Result<()> {
         let mut more = self.more.iter().peekable();
-        let own = |entry: &Entry, write: &mut dyn FnMut(Source<'_>, Source<'_>, Option<&Entry>) -> Result<()>| {
-            let latest = entry.values.as_deref().unwrap_or_default();
-            let first = entry.first.as_deref().unwrap_or(latest);
-            if entry.present { write(Source::Values(first), Source::Values(latest), Some(entry)) } else { Ok(()) }
-        };
         for at in 0..self.first.len() {
             let Some((block, row)) = self.row(at) else { continue };
-            if !self.more.is_empty() {
-                let group = |column: &Column| column.value(row);
-                while let Some((_, entry)) = more.next_if(|(other, _)| {
-                    other.iter().cmp(block.group.iter().map(group).collect::<Vec<_>>().iter()).is_lt()
-                }) {
-                    own(entry, &mut write)?;
-                }
+            while let Some((_, entry)) = more.next_if(|(group, _)| compare(group, block, row).is_lt()) {
+                entry.alone().map_or(Ok(()), &mut write)?;
             }
             let first = Source::Row(block, row);
-            match self.changed.get(&(at as u32)).filter(|_| !self.changed.is_empty()) {
-                None => write(first, first, None)?,
+            match self.changed.get(&(at as u32)) {
+                None => write(Row { first, latest: first, entry: None })?,
                 Some(entry) if entry.present => {
-                    write(first, entry.values.as_deref().map_or(first, Source::Values), Some(entry))?;
+                    let latest = entry.values.as_deref().map_or(first, Source::Values);
+                    write(Row { first, latest, entry: Some(entry) })?;
                 }
                 Some(_) => {}
             }
         }
-        more.try_for_each(|(_, entry)| own(entry, &mut write))
+        more.filter_map(|(_, entry)| entry.alone()).try_for_each(write)
     }
+}
+
+/// The order of a group and that of a row.
+fn compare(group: &[Value], block: &ChangeBlock, row: usize) -> Ordering {
+    let orders = group.iter().zip(&block.group).map(|(value, column)| value.cmp(&column.value(row)));
+    orders.into_iter().find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+}
+
+/// A row of the tables.
+struct Row<'a> {
+    /// The values first published.
+    first: Source<'a>,
+    latest: Source<'a>,
+    /// What corrections made of it.
+    entry: Option<&'a Entry>,
 }
 
 /// Where the published columns of a row stand.
@@ -151,6 +156,16 @@ struct Entry {
     first: Option<Box<[Value]>>,
     /// First and last logical time of correction.
     corrected_us: Option<(i64, i64)>,
+}
+
+impl Entry {
+    /// The row of an entry without a first result, if it is present.
+    fn alone(&self) -> Option<Row<'_>> {
+        let latest = self.values.as_deref().unwrap_or_default();
+        let first = self.first.as_deref().unwrap_or(latest);
+        let row = Row { first: Source::Values(first), latest: Source::Values(latest), entry: Some(self) };
+        self.present.then_some(row)
+    }
 }
 
 impl Tables {
@@ -234,6 +249,12 @@ impl Tables {
         }
     }
 
+    /// Whether [`Self::advance`] would write something.
+    pub(super) fn has_final(&self, frontier_us: i64) -> bool {
+        self.open.keys().next().is_some_and(|(end_us, _)| self.is_final(*end_us, frontier_us))
+    }
+
+    /// Writes the windows that are final. Each is a step of its own: which of them come together is a matter of timing.
     pub(super) fn advance(&mut self, frontier_us: i64) -> Result<Flow> {
         self.frontier_us = self.frontier_us.max(frontier_us);
         let mut flow = Flow::Open;
@@ -246,6 +267,9 @@ impl Tables {
             let Some((_, groups)) = self.open.pop_first() else { break };
             wrote = true;
             flow = flow.and(self.write(&groups)?);
+            for writer in self.metrics.iter_mut().chain(&mut self.backfills) {
+                flow = flow.and(writer.step()?);
+            }
         }
         if wrote {
             for writer in self.metrics.iter_mut().chain(&mut self.backfills) {
@@ -260,7 +284,7 @@ impl Tables {
         let Tables { metrics, backfills, aggregate, spike_above, .. } = self;
         let columns = aggregate.len();
         let mut flow = Flow::Open;
-        groups.for_each(|first, latest, entry| {
+        groups.for_each(|Row { first, latest, entry }| {
             let (late_count, revision) = entry.map_or((0, 0), |entry| (entry.late_count, entry.revision));
             if !metrics.is_empty() {
                 let mut cells: Vec<Cell<'_>> = Vec::with_capacity(columns + 2);

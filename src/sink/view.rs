@@ -21,7 +21,7 @@
 //! A `watermark` of ±∞, which only pass-through rows can have, is NULL.
 
 use super::Flow;
-use super::block::ChangeRun;
+use super::block::{ChangeRun, Head};
 use super::cell::Cell;
 use super::file::Prepared;
 use super::rows::{Columns, OutputOptions, RowWriter, open};
@@ -103,14 +103,12 @@ impl ViewOutput {
         for (block, row) in changes.rows() {
             let head = block.head(row);
             self.counts.observe(head);
-            if !self.changelogs.is_empty() {
-                let at = Some(block.at.get(row));
-                if step.is_some() && step != at {
-                    for writer in &mut self.changelogs {
-                        self.flow = self.flow.and(writer.step()?);
-                    }
-                }
+            let at = Some(block.at.get(row));
+            if step != at {
+                self.begin_step(head, step.is_none())?;
                 step = at;
+            }
+            if !self.changelogs.is_empty() {
                 row_of_cells.clear();
                 row_of_cells.extend([
                     Cell::Word(head.op.name()),
@@ -131,6 +129,24 @@ impl ViewOutput {
             self.flow = self.flow.and(writer.flush()?);
         }
         Ok(self.flow)
+    }
+
+    /// A watermark step begins with this change. Rows that are final by then stand before it, also where a changelog and tables
+    /// share standard output, however many steps come together.
+    fn begin_step(&mut self, head: Head, first: bool) -> Result<()> {
+        let reached_us = if head.closing { head.watermark_us.saturating_sub(1) } else { head.watermark_us };
+        let tables = self.tables.as_mut().filter(|tables| tables.has_final(reached_us));
+        for writer in &mut self.changelogs {
+            self.flow = self.flow.and(match (&tables, first) {
+                (Some(_), _) => writer.flush()?,
+                (None, false) => writer.step()?,
+                (None, true) => Flow::Open,
+            });
+        }
+        if let Some(tables) = tables {
+            self.flow = self.flow.and(tables.advance(reached_us)?);
+        }
+        Ok(())
     }
 
     /// The view's frontier has reached `frontier_us`, and every change before it has been given to [`ViewOutput::publish`]:
@@ -316,6 +332,40 @@ mod tests {
         assert_eq!(flow, Flow::Open);
         assert_eq!(captured.text(), expected.concat());
         assert_eq!(counts, WindowCounts { published: 2, corrections: 1, corrected: 1, revisions: vec![2, 1] });
+    }
+
+    /// How many steps come together is a matter of timing, and does not show: neither in the widths of a table nor in the order
+    /// in which sinks take turns.
+    #[test]
+    fn steps_that_come_together_are_written_like_single_ones() {
+        let step = |minute: i64| {
+            let key = "k".repeat(1 + minute as usize % 7);
+            vec![
+                change(Op::Insert, (minute + 1) * MINUTE, 0, 0, minute, "a", 10_i64.pow(minute as u32)),
+                change(Op::Insert, (minute + 1) * MINUTE, 0, 0, minute, &key, 1),
+            ]
+        };
+        let written = |format: SinkFormat, modes: &[SinkMode], together: usize| {
+            let (captured, options, first) = stdout(SinkMode::Changelog, format);
+            let sinks: Vec<SinkPlan> = modes.iter().map(|mode| SinkPlan { mode: *mode, ..first.clone() }).collect();
+            let mut view = ViewOutput::new(&plan(Some(MINUTE)), &sinks, &options).unwrap();
+            for minutes in (0..12).collect::<Vec<i64>>().chunks(together) {
+                let changes: Vec<Change> = minutes.iter().flat_map(|minute| step(*minute)).collect();
+                let _ = view.publish(&ChangeRun::of(&changes)).unwrap();
+                let _ = view.advance((minutes.last().unwrap() + 1) * MINUTE).unwrap();
+            }
+            let _ = finish(view, true);
+            captured.text()
+        };
+        let (changelog, metrics) = (SinkMode::Changelog, SinkMode::Metrics);
+        for modes in [&[changelog][..], &[metrics], &[changelog, metrics], &[metrics, changelog, metrics]] {
+            for format in [SinkFormat::Table, SinkFormat::Ndjson, SinkFormat::Csv] {
+                let single = written(format, modes, 1);
+                for together in [2, 5, 12] {
+                    assert_eq!(written(format, modes, together), single, "{modes:?}, {format:?}, {together} together");
+                }
+            }
+        }
     }
 
     #[test]

@@ -298,11 +298,49 @@ impl BlockBuilder {
         // Last, as it may make the partition known.
         if let Some(index) = plan.partition {
             let column = self.columns.get(index)?;
-            let cell = value::last(column)?;
+            let cell = value::cell(column, column.len().checked_sub(1)?)?;
             let names = &mut self.block.partition_names;
             roles.partition = Some(self.partitions.number(names, &column.dtype, cell)?);
         }
         Some(roles)
+    }
+
+    /// Adds the records of a whole block, given as the columns of the slots; no text belongs to them. `false`: something about
+    /// some record is unusual, nothing has been done, and each has to be judged by [`BlockBuilder::record`].
+    #[cfg(feature = "parquet")]
+    pub(super) fn batch(&mut self, columns: Vec<Column>, rows: usize) -> bool {
+        debug_assert!(self.is_empty() && columns.iter().all(|column| column.len() == rows));
+        let plan = Rc::clone(&self.plan);
+        let times = |index: Option<usize>| match index.map(|index| columns.get(index)) {
+            None => Some(None),
+            Some(Some(Column { data: ColumnData::I64(times), nulls: None, .. })) => Some(Some(times)),
+            _ => None,
+        };
+        let (Some(event), Some(arrived)) = (times(plan.event_time), times(plan.arrival_time)) else { return false };
+        let supported = EVENT_TIME_MIN_US..=EVENT_TIME_MAX_US;
+        if event.is_some_and(|times| times.iter().any(|us| !supported.contains(us))) {
+            return false;
+        }
+        if let (Some(event), Some(arrived), Some(future_us)) = (event, arrived, plan.max_future_us)
+            && event.iter().zip(arrived).any(|(event, arrived)| *event > arrived.saturating_add(future_us))
+        {
+            return false;
+        }
+        if let Some(column) = plan.partition.and_then(|index| columns.get(index)) {
+            if column.nulls.is_some() {
+                return false;
+            }
+            let names = &mut self.block.partition_names;
+            let partitions = &mut self.partitions;
+            let number = |row| partitions.number(names, &column.dtype, value::cell(column, row)?);
+            self.partition.extend((0..rows).filter_map(number));
+        }
+        self.block.event_time_us.extend(event.into_iter().flatten());
+        self.arrived_us.extend(arrived.into_iter().flatten());
+        self.block.line.extend(0..u32::try_from(rows).unwrap_or(u32::MAX));
+        self.block.rows = rows;
+        self.columns = columns;
+        true
     }
 
     /// What every accepted record has besides its columns.
@@ -413,14 +451,21 @@ impl BlockBuilder {
         block.input_bytes = place.input_bytes;
         block.bytes = Arc::new(bytes);
         block.columns = vec![None; self.plan.names.len()];
+        // Neighbouring blocks have about as many rows. Where there is no text, whole columns are given.
+        let room = if block.span.is_empty() { 0 } else { block.rows };
+        self.block.line.reserve(room);
+        self.block.span.reserve(room);
         for (slot, column) in self.plan.slots.iter().zip(&mut self.columns) {
             // Those read for their roles alone are dropped.
-            let mut column = std::mem::replace(column, Column::with_capacity(slot.dtype.clone(), block.rows));
+            let mut column = std::mem::replace(column, Column::with_capacity(slot.dtype.clone(), room));
             // A NULL that was read and forgotten leaves marks of none.
             column.nulls = column.nulls.filter(|nulls| nulls.contains(&true));
             if let (true, Some(place)) = (slot.wanted, block.columns.get_mut(slot.column)) {
                 *place = Some(column);
             }
+        }
+        if self.plan.event_time.is_some() {
+            self.block.event_time_us.reserve(room);
         }
         block.arrived_us = self.plan.arrival_time.map(|_| std::mem::take(&mut self.arrived_us));
         block.partition = self.plan.partition.map(|_| std::mem::take(&mut self.partition));

@@ -8,7 +8,7 @@ use super::decode::DecodePlan;
 use super::gzip::Trailing;
 use super::plain::PlainReader;
 use super::stream::{self, StreamReader};
-use super::{LaneInfo, LaneReader, ListedFile, Source, SourceOptions, failing};
+use super::{LaneInfo, LaneReader, ListedFile, Source, SourceOptions, Turns, failing};
 use crate::error::{Error, Result};
 use crate::plan::{Format, TablePlan};
 use std::io::ErrorKind;
@@ -306,14 +306,14 @@ impl Source for FileSource {
         self.files.iter().flat_map(|files| files.iter()).map(listed).collect()
     }
 
-    fn open(&self, lane: usize, share: u64, shares: u64) -> Box<dyn LaneReader> {
+    fn open(&self, lane: usize, turns: Turns) -> Box<dyn LaneReader> {
         let number = u32::try_from(lane).unwrap_or(u32::MAX);
         let (Some(info), Some(files)) = (self.lanes.get(lane), self.files.get(lane)) else {
             return failing(Error::input(format!("there is no lane {lane}")));
         };
         if info.splittable {
             let block_bytes = self.block_bytes as u64;
-            return Box::new(PlainReader::new(number, files.clone(), &self.plan, block_bytes, (share, shares)));
+            return Box::new(PlainReader::new(number, files.clone(), &self.plan, block_bytes, turns));
         }
         self.reader(number, files.clone())
     }

@@ -20,7 +20,7 @@
 //!
 //! **Cost.** About 50 ns an order; memory for the records on their way, that is about `rate × mean delay` (16 bytes each).
 
-use super::{DecodedBlock, LaneInfo, LaneReader, Next, Source};
+use super::{DecodedBlock, LaneInfo, LaneReader, Next, Source, Turns};
 use crate::error::{Error, Result};
 use crate::plan::{GeneratorPlan, TablePlan, Workload};
 use crate::time::{EVENT_TIME_MAX_US, EVENT_TIME_MIN_US};
@@ -187,7 +187,7 @@ impl Source for Generator {
         &self.lanes
     }
 
-    fn open(&self, lane: usize, share: u64, _shares: u64) -> Box<dyn LaneReader> {
+    fn open(&self, lane: usize, _turns: Turns) -> Box<dyn LaneReader> {
         let partition = self.layout.partition.is_none().then_some(lane as u32);
         Box::new(Reader {
             contents: Contents::new(&self.plan),
@@ -195,8 +195,7 @@ impl Source for Generator {
             layout: Arc::clone(&self.layout),
             lane: lane as u32,
             index: 0,
-            // Lanes are not splittable: the one share is share 0.
-            ended: share != 0,
+            ended: false,
         })
     }
 }

@@ -10,6 +10,8 @@ pub mod generator;
 pub(crate) mod gzip;
 pub mod trace;
 
+#[cfg(feature = "parquet")]
+mod arrow;
 mod csv;
 mod decode;
 mod files;
@@ -34,6 +36,7 @@ use crate::record::RejectReason;
 use crate::types::Column;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A record that is a reject of the table.
 #[derive(Clone, Debug, PartialEq)]
@@ -140,9 +143,48 @@ pub trait Source: Send + Sync {
     fn files(&self) -> Vec<ListedFile> {
         Vec::new()
     }
-    /// The reader of worker `share` of `shares` over lane `lane`: blocks with `index % shares == share`.
-    /// Lanes that are not splittable are opened with `(0, 1)` by their owner only.
-    fn open(&self, lane: usize, share: u64, shares: u64) -> Box<dyn LaneReader>;
+    /// A reader over lane `lane`, of the blocks that `turns` gives it.
+    /// Lanes that are not splittable are opened with [`Turns::all`] by their owner only.
+    fn open(&self, lane: usize, turns: Turns) -> Box<dyn LaneReader>;
+}
+
+/// Which blocks of a lane a reader takes: of those with `index % step == first`, in ascending order, each that no other
+/// reader with the same turns has taken. So whoever is ready takes the next one, and nobody waits for a busy reader.
+#[derive(Clone, Debug)]
+pub struct Turns {
+    reader: u64,
+    first: u64,
+    step: u64,
+    taken: Arc<AtomicU64>,
+}
+
+impl Turns {
+    /// All blocks.
+    pub fn all() -> Self {
+        Turns::of(0, 1)
+    }
+
+    /// The blocks with `index % step == first`, for the first reader that takes turns there; its number is `first`.
+    pub fn of(first: u64, step: u64) -> Self {
+        Turns { reader: first, first, step: step.max(1), taken: Arc::default() }
+    }
+
+    /// The same turns for another reader; `reader` is its number among all readers of the lane.
+    #[must_use]
+    pub fn for_reader(&self, reader: u64) -> Self {
+        Turns { reader, ..self.clone() }
+    }
+
+    /// The reader's number among all readers of the lane.
+    pub fn reader(&self) -> u64 {
+        self.reader
+    }
+
+    /// Takes the next block; gives its index, which may be beyond the last.
+    pub fn take(&self) -> u64 {
+        let turn = self.taken.fetch_add(1, Ordering::Relaxed);
+        self.first.saturating_add(turn.saturating_mul(self.step))
+    }
 }
 
 /// How a source is read; no result depends on it.

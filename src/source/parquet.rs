@@ -1,8 +1,9 @@
 //! Parquet files (cargo feature `parquet`): batches of rows become blocks.
 //!
 //! A lane is read by its owner alone. A record's position is its row number in the file, from 1. There is no text: spans
-//! are empty, and rejects show only what was found in the column. Which columns are read depends on the query; which
-//! records are rejects of the table does not, as nothing but the table's own columns can make one here.
+//! are empty, and rejects show only what was found in the column. Batches in which everything fits are taken a column at a
+//! time; if anything does not, the batch is read row by row, which alone rejects. Which columns are read depends on the
+//! query; which records are rejects of the table does not, as nothing but the table's own columns can make one here.
 //!
 //! | declared | Parquet, in Arrow's terms |
 //! | --- | --- |
@@ -14,21 +15,14 @@
 //! | DATE | Date32 |
 //! | any | Utf8, read as a CSV field would be |
 
+use super::arrow::{Found, field, find, fits};
 use super::decode::{BlockBuilder, BlockPlace, DecodePlan, Place, Slot};
 use super::files::InputFile;
-use super::number::Number;
-use super::value::{Cell, Misfit, RawField};
+use super::value::RawField;
 use super::{DecodedBlock, LaneReader, Next};
 use crate::error::{Error, Result};
-use crate::types::DataType;
-use arrow_array::cast::AsArray;
-use arrow_array::types::{
-    Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
-    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type,
-    UInt16Type, UInt32Type, UInt64Type,
-};
-use arrow_array::{Array, ArrayRef, RecordBatch};
-use arrow_schema::{DataType as ArrowType, TimeUnit};
+use crate::types::Column;
+use arrow_array::{Array, RecordBatch};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::errors::Result as ParquetResult;
@@ -40,7 +34,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Rows of a block at most.
 const BLOCK_ROWS: usize = 16 << 10;
-const DAY_US: i64 = 86_400_000_000;
 
 /// A file that can be closed, and opens again when something is read.
 #[derive(Clone)]
@@ -190,7 +183,20 @@ impl ParquetReader {
             }
             arrays.push(array);
         }
-        for row in 0..batch.num_rows() {
+        if !self.decode_whole(&arrays, batch.num_rows()) {
+            self.decode_rows(&arrays, batch.num_rows());
+        }
+        Ok(())
+    }
+
+    /// Takes the batch a column at a time, if everything in it fits.
+    fn decode_whole(&mut self, arrays: &[Option<Found>], rows: usize) -> bool {
+        let whole = self.slots.iter().zip(arrays).map(|(slot, found)| found.as_ref()?.column(slot, self.time_unit_us));
+        whole.collect::<Option<Vec<Column>>>().is_some_and(|columns| self.builder.batch(columns, rows))
+    }
+
+    fn decode_rows(&mut self, arrays: &[Option<Found>], rows: usize) {
+        for row in 0..rows {
             let place = Place::new(row as u64, 0, 0);
             let (slots, unit) = (&self.slots, self.time_unit_us);
             self.builder.record(place, |index| match (arrays.get(index), slots.get(index)) {
@@ -199,7 +205,6 @@ impl ParquetReader {
                 _ => RawField::Missing,
             });
         }
-        Ok(())
     }
 
     fn block(&mut self, file: &InputFile, open: &mut OpenFile, batch: Option<RecordBatch>) -> Result<DecodedBlock> {
@@ -255,109 +260,25 @@ impl LaneReader for ParquetReader {
     }
 }
 
-/// A column of a batch: the array, and the structs it stands in.
-struct Found {
-    parents: Vec<ArrayRef>,
-    array: ArrayRef,
-}
-
-impl Found {
-    fn is_null(&self, row: usize) -> bool {
-        self.array.is_null(row) || self.parents.iter().any(|parent| parent.is_null(row))
-    }
-}
-
-/// The column at a path of the batch.
-fn find(batch: &RecordBatch, path: &[String]) -> Option<Found> {
-    let (first, below) = path.split_first()?;
-    let mut array = batch.column_by_name(first)?.clone();
-    let mut parents = Vec::new();
-    for name in below {
-        let inner = array.as_struct_opt()?.column_by_name(name)?.clone();
-        parents.push(std::mem::replace(&mut array, inner));
-    }
-    Some(Found { parents, array })
-}
-
-/// Whether [`field`] reads arrays of the type as values of the column's type.
-fn fits(found: &ArrowType, declared: &DataType) -> bool {
-    match found {
-        ArrowType::Utf8 => true,
-        ArrowType::Boolean => *declared == DataType::Boolean,
-        found if found.is_integer() => declared.is_numeric() || *declared == DataType::Timestamp,
-        ArrowType::Float32 | ArrowType::Float64 => *declared == DataType::Double,
-        ArrowType::Decimal128(..) => matches!(declared, DataType::Decimal { .. }),
-        ArrowType::Timestamp(..) => *declared == DataType::Timestamp,
-        ArrowType::Date32 => matches!(declared, DataType::Timestamp | DataType::Date),
-        _ => false,
-    }
-}
-
-/// The value at a row that is not NULL, of an array that [`fits`].
-fn field<'a>(array: &'a ArrayRef, row: usize, declared: &DataType, time_unit_us: i64) -> RawField<'a> {
-    macro_rules! at {
-        ($kind:ty) => {
-            array.as_primitive::<$kind>().value(row)
-        };
-    }
-    let times = |value: i64, unit_us: i64| value.checked_mul(unit_us).map(Cell::I64).ok_or(Misfit::Range);
-    let value = match array.data_type() {
-        ArrowType::Utf8 => return RawField::Text(array.as_string::<i32>().value(row)),
-        ArrowType::Boolean => Ok(Cell::Boolean(array.as_boolean().value(row))),
-        ArrowType::Int8 => integer(at!(Int8Type).into(), declared, time_unit_us),
-        ArrowType::Int16 => integer(at!(Int16Type).into(), declared, time_unit_us),
-        ArrowType::Int32 => integer(at!(Int32Type).into(), declared, time_unit_us),
-        ArrowType::Int64 => integer(at!(Int64Type).into(), declared, time_unit_us),
-        ArrowType::UInt8 => integer(at!(UInt8Type).into(), declared, time_unit_us),
-        ArrowType::UInt16 => integer(at!(UInt16Type).into(), declared, time_unit_us),
-        ArrowType::UInt32 => integer(at!(UInt32Type).into(), declared, time_unit_us),
-        ArrowType::UInt64 => integer(at!(UInt64Type).into(), declared, time_unit_us),
-        ArrowType::Float32 => Ok(Cell::F64(at!(Float32Type).into())),
-        ArrowType::Float64 => Ok(Cell::F64(at!(Float64Type))),
-        ArrowType::Decimal128(_, scale) => decimal(at!(Decimal128Type), *scale, declared),
-        ArrowType::Timestamp(TimeUnit::Second, _) => times(at!(TimestampSecondType), 1_000_000),
-        ArrowType::Timestamp(TimeUnit::Millisecond, _) => times(at!(TimestampMillisecondType), 1_000),
-        ArrowType::Timestamp(TimeUnit::Microsecond, _) => times(at!(TimestampMicrosecondType), 1),
-        ArrowType::Timestamp(TimeUnit::Nanosecond, _) => Ok(Cell::I64(at!(TimestampNanosecondType).div_euclid(1_000))),
-        ArrowType::Date32 if *declared == DataType::Timestamp => times(at!(Date32Type).into(), DAY_US),
-        ArrowType::Date32 => Ok(Cell::I64(at!(Date32Type).into())),
-        _ => Err(Misfit::Type),
-    };
-    RawField::Value(value)
-}
-
-/// An integer as a value of the declared type.
-fn integer(value: i128, declared: &DataType, time_unit_us: i64) -> Result<Cell<'static>, Misfit> {
-    match declared {
-        DataType::BigInt => i64::try_from(value).map(Cell::I64).map_err(|_| Misfit::Type),
-        DataType::Double => Ok(Cell::F64(value as f64)),
-        DataType::Decimal { .. } => decimal(value, 0, declared),
-        DataType::Timestamp => {
-            let us = value.checked_mul(i128::from(time_unit_us)).and_then(|us| i64::try_from(us).ok());
-            us.map(Cell::I64).ok_or(Misfit::Range)
-        }
-        _ => Err(Misfit::Type),
-    }
-}
-
-/// A decimal as one of the declared type, if nothing is lost.
-fn decimal(value: i128, scale: i8, declared: &DataType) -> Result<Cell<'static>, Misfit> {
-    let DataType::Decimal { precision, scale: places } = declared else { return Err(Misfit::Type) };
-    Number::from_parts(value, scale).to_decimal(*precision, *places).map(Cell::I128).ok_or(Misfit::Type)
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::tests::{read, table, temporary};
+    use super::super::Turns;
     use super::*;
     use crate::plan::Format;
     use crate::record::RejectReason;
+    use crate::types::DataType;
     use crate::types::Value;
     use arrow_array::{
-        BooleanArray, Decimal128Array, Int32Array, Int64Array, StringArray, StructArray, TimestampNanosecondArray,
+        ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float64Array, Int32Array, Int64Array, StringArray,
+        StructArray, TimestampMillisecondArray, TimestampNanosecondArray,
     };
+    use arrow_schema::DataType as ArrowType;
     use arrow_schema::{Field, Schema};
     use parquet::arrow::ArrowWriter;
+    use proptest::prelude::*;
+    use proptest::sample::select;
+    use proptest::{collection, option};
 
     fn write(path: &std::path::Path, columns: Vec<(&str, ArrayRef)>, row_group: usize) {
         let batch =
@@ -424,6 +345,59 @@ mod tests {
         assert_eq!(detail, "expected a timestamp in column \"ts\", found null");
     }
 
+    proptest! {
+        #[test]
+        fn batches_are_what_their_rows_are(
+            times in collection::vec(option::weighted(0.99, prop_oneof![9 => 0i64..1 << 50, 1 => any::<i64>()]), 1..20),
+            numbers in collection::vec(option::of(any::<i64>()), 20),
+            money in collection::vec(option::weighted(0.8, prop_oneof![9 => -99_999i128..=99_999, 1 => -10i128.pow(9)..10i128.pow(9)]), 20),
+            texts in collection::vec(option::of("[a-zé]{0,3}"), 20),
+            scale in 0i8..4, unit in select(vec![1i64, 1_000, 1_000_000]), future_us in option::of(0i64..1 << 50),
+        ) {
+            let rows = times.len();
+            let of = |values: &[Option<i64>]| Int64Array::from(values.iter().take(rows).copied().collect::<Vec<_>>());
+            let millis: TimestampMillisecondArray = of(&times).reinterpret_cast();
+            let nanos: TimestampNanosecondArray = of(&numbers).reinterpret_cast();
+            let doubles: Float64Array = of(&numbers).iter().map(|n| n.map(|n| n as f64)).collect();
+            let days: Date32Array = of(&numbers).iter().map(|n| n.map(|n| n as i32)).collect();
+            let flags: BooleanArray = of(&numbers).iter().map(|n| n.map(|n| n % 2 == 0)).collect();
+            let money_array = Decimal128Array::from_iter(money.into_iter().take(rows));
+            let money_array = money_array.with_precision_and_scale(12, scale).expect("fits");
+            let money = DataType::Decimal { precision: 5, scale: 2 };
+            let arrays: [(&str, DataType, ArrayRef); 11] = [
+                ("ts", DataType::Timestamp, Arc::new(millis)),
+                ("at", DataType::Timestamp, Arc::new(of(&times))),
+                ("p", DataType::Text, Arc::new(StringArray::from_iter(texts.iter().take(rows).map(|t| Some(t.as_deref().unwrap_or("x")))))),
+                ("t", DataType::Text, Arc::new(StringArray::from_iter(texts.into_iter().take(rows)))),
+                ("n", DataType::BigInt, Arc::new(of(&numbers))),
+                ("f", DataType::Double, Arc::new(doubles)),
+                ("g", DataType::Double, Arc::new(of(&numbers))),
+                ("m", money, Arc::new(money_array)),
+                ("z", DataType::Timestamp, Arc::new(nanos)),
+                ("d", DataType::Date, Arc::new(days)),
+                ("b", DataType::Boolean, Arc::new(flags)),
+            ];
+            let columns: Vec<(&str, DataType)> = arrays.iter().map(|(name, dtype, _)| (*name, dtype.clone())).collect();
+            let mut table = table("t", Format::Parquet, &columns);
+            (table.time_unit_us, table.max_future_us) = (unit, future_us);
+            // `p` and `at` are read for their roles alone.
+            let plan = DecodePlan::new(&table, &(0..columns.len()).filter(|column| ![1, 2].contains(column)).collect());
+            let found: Vec<Option<Found>> =
+                arrays.into_iter().map(|(_, _, array)| Some(Found { parents: Vec::new(), array })).collect();
+            let mut reader = ParquetReader::new(0, Arc::from([]), &plan);
+            reader.decode_rows(&found, rows);
+            let by_rows = reader.builder.finish(BlockPlace::default(), rows as u64, Vec::new());
+            if reader.decode_whole(&found, rows) {
+                let mut whole = reader.builder.finish(BlockPlace::default(), rows as u64, Vec::new());
+                whole.span.clone_from(&by_rows.span);
+                prop_assert_eq!(format!("{whole:?}"), format!("{by_rows:?}"));
+            } else {
+                prop_assert!(reader.builder.is_empty());
+                prop_assert!(!by_rows.rejects.is_empty() || !by_rows.errors.is_empty() || scale > 2);
+            }
+        }
+    }
+
     #[cfg(target_os = "linux")]
     #[test]
     fn suspended_readers_hold_no_file_open() {
@@ -438,7 +412,7 @@ mod tests {
             let entries = std::fs::read_dir("/proc/self/fd").expect("a list");
             entries.filter_map(|e| std::fs::read_link(e.ok()?.path()).ok()).filter(|target| *target == path).count()
         };
-        let mut reader = source.open(0, 0, 1);
+        let mut reader = source.open(0, Turns::all());
         let (mut rows, mut held) = (0, 0);
         while let Next::Block(block) = reader.next_block().expect("reads") {
             let expected: Vec<i64> = (rows..).take(block.rows).map(|n| n * 1_000).collect();
@@ -467,7 +441,7 @@ mod tests {
             let wanted = (0..columns.len()).collect();
             match super::super::open(&table, &wanted, &Default::default()) {
                 Err(error) => error.to_string(),
-                Ok(source) => source.open(0, 0, 1).next_block().expect_err("a wrong type").to_string(),
+                Ok(source) => source.open(0, Turns::all()).next_block().expect_err("a wrong type").to_string(),
             }
         };
         assert!(error(&[("x", DataType::Text)]).ends_with("expected a column \"x\", found none"));

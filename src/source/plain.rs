@@ -11,7 +11,7 @@ use super::decode::{BlockBuilder, BlockPlace, DecodePlan};
 use super::files::InputFile;
 use super::frame::{Region, mark_length};
 use super::json::JsonDecoder;
-use super::{DecodedBlock, LaneReader, Next};
+use super::{DecodedBlock, LaneReader, Next, Turns};
 use crate::error::Result;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
@@ -30,9 +30,11 @@ pub(super) struct PlainReader {
     lane: u32,
     files: Arc<[InputFile]>,
     block_bytes: u64,
-    shares: u64,
-    /// Place in the lane of the next block looked at.
+    turns: Turns,
+    /// Place in the lane of the block looked at.
     index: u64,
+    /// It was taken, and not read yet.
+    taken: bool,
     /// Its file, and the number of the file's first block.
     file: usize,
     file_first: u64,
@@ -48,14 +50,15 @@ impl PlainReader {
         files: Arc<[InputFile]>,
         plan: &DecodePlan,
         block_bytes: u64,
-        (share, shares): (u64, u64),
+        turns: Turns,
     ) -> Self {
         PlainReader {
             lane,
             files,
             block_bytes: block_bytes.max(1),
-            shares: shares.max(1),
-            index: share,
+            turns,
+            index: 0,
+            taken: false,
             file: 0,
             file_first: 0,
             open: None,
@@ -140,6 +143,10 @@ impl PlainReader {
 
 impl LaneReader for PlainReader {
     fn next_block(&mut self) -> Result<Next> {
+        if !self.taken {
+            self.index = self.turns.take();
+            self.taken = true;
+        }
         let files = self.files.clone();
         while let Some(input) = files.get(self.file) {
             let blocks = blocks_of(input.size, self.block_bytes);
@@ -151,7 +158,7 @@ impl LaneReader for PlainReader {
                 continue;
             }
             let block = self.read_block(input, in_file, in_file + 1 == blocks)?;
-            self.index += self.shares;
+            self.taken = false;
             return Ok(Next::Block(Box::new(block)));
         }
         self.open = None;

@@ -6,7 +6,7 @@
 
 use super::decode::DecodePlan;
 use super::stream::StreamReader;
-use super::{LaneInfo, LaneReader, Source, SourceOptions, failing};
+use super::{LaneInfo, LaneReader, Source, SourceOptions, Turns, failing};
 use crate::error::{Error, Result};
 use crate::plan::Format;
 use std::io::Read;
@@ -44,7 +44,7 @@ impl Source for LiveSource {
         &self.lanes
     }
 
-    fn open(&self, _lane: usize, _share: u64, _shares: u64) -> Box<dyn LaneReader> {
+    fn open(&self, _lane: usize, _turns: Turns) -> Box<dyn LaneReader> {
         let input = self.input.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(input) = input else {
             return failing(Error::input("standard input can be read only once").at("stdin"));

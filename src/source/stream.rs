@@ -54,25 +54,46 @@ struct Reopening {
     position: u64,
 }
 
-impl Read for Reopening {
-    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
-        let open = match &mut self.open {
+impl Reopening {
+    /// The file where it was left, and how many of `want` bytes may be read: it counts with the size it had at first.
+    fn at_position(&mut self, want: usize) -> std::io::Result<(&mut File, usize)> {
+        let room = self.file.size.saturating_sub(self.position);
+        let room = usize::try_from(room).unwrap_or(usize::MAX).min(want);
+        let open = match self.open.take() {
             Some(open) => open,
             None => {
                 let mut open = File::open(&self.file.path)?;
                 if self.position > 0 {
                     open.seek(SeekFrom::Start(self.position))?;
                 }
-                self.open.insert(open)
+                open
             }
         };
-        // A file counts with the size it had at first.
-        let room = self.file.size.saturating_sub(self.position);
-        let room = usize::try_from(room).unwrap_or(usize::MAX).min(out.len());
+        Ok((self.open.insert(open), room))
+    }
+
+    /// Appends the next `want` bytes, or all there are. Memory is not zeroed first, as it is for any reader.
+    fn append(&mut self, buffer: &mut Vec<u8>, want: usize) -> std::io::Result<usize> {
+        let before = buffer.len();
+        let (open, room) = self.at_position(want)?;
+        let result = open.take(room as u64).read_to_end(buffer);
+        let read = buffer.len() - before;
+        self.position += read as u64;
+        result?;
+        if read < room { Err(shorter()) } else { Ok(read) }
+    }
+}
+
+fn shorter() -> std::io::Error {
+    std::io::Error::new(ErrorKind::UnexpectedEof, "the file has become shorter since the run began")
+}
+
+impl Read for Reopening {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        let (open, room) = self.at_position(out.len())?;
         let read = open.read(out.get_mut(..room).unwrap_or_default())?;
         if read == 0 && room > 0 {
-            let message = "the file has become shorter since the run began";
-            return Err(std::io::Error::new(ErrorKind::UnexpectedEof, message));
+            return Err(shorter());
         }
         self.position += read as u64;
         Ok(read)
@@ -125,17 +146,10 @@ fn decompressed<'a>(compression: Compression, bytes: impl Read + 'a) -> std::io:
 
 /// The text of one file at a time, or of a live input.
 enum Input {
-    File {
-        text: Box<dyn Read>,
-        handle: Handle,
-        counted: u64,
-    },
+    /// `text`: what the file's bytes stand for, if it is compressed.
+    File { text: Option<Box<dyn Read>>, handle: Handle, counted: u64 },
     /// `file`: what is read, if it is not standard input.
-    Live {
-        file: Option<InputFile>,
-        pieces: Receiver<std::io::Result<Piece>>,
-        counted: u64,
-    },
+    Live { file: Option<InputFile>, pieces: Receiver<std::io::Result<Piece>>, counted: u64 },
 }
 
 impl Input {
@@ -160,7 +174,10 @@ impl Input {
 
     fn file(file: &InputFile) -> Result<Input> {
         let handle = Handle(Rc::new(RefCell::new(Reopening { file: file.clone(), open: None, position: 0 })));
-        let text = decompressed(file.compression, handle.clone()).map_err(|error| file.unreadable(error))?;
+        let text = match file.compression {
+            Compression::None => None,
+            compression => Some(decompressed(compression, handle.clone()).map_err(|error| file.unreadable(error))?),
+        };
         Ok(Input::File { text, handle, counted: 0 })
     }
 
@@ -173,7 +190,11 @@ impl Input {
                     return Fill::Enough;
                 }
                 buffer.reserve(missing);
-                match text.take(missing as u64).read_to_end(buffer) {
+                let read = match text {
+                    Some(text) => text.take(missing as u64).read_to_end(buffer),
+                    None => handle.0.borrow_mut().append(buffer, missing),
+                };
+                match read {
                     Ok(read) if read < missing => Fill::Eof,
                     Ok(_) => Fill::Enough,
                     Err(error) => Fill::Failed(handle.0.borrow().file.unreadable(error)),

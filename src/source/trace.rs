@@ -1,7 +1,7 @@
 //! A source of records already in memory, with one lane per partition: for tests and for programs that hold a recorded
 //! trace. It can end partitions, let time pass without records, and stop without an end of input.
 
-use super::{DecodedBlock, LaneInfo, LaneReader, Next, RejectedRecord, Source};
+use super::{DecodedBlock, LaneInfo, LaneReader, Next, RejectedRecord, Source, Turns};
 use crate::error::Result;
 use crate::plan::TablePlan;
 use crate::record::RejectReason;
@@ -34,7 +34,7 @@ pub enum TraceItem {
 /// The source. See the module's text.
 pub struct TraceSource {
     lanes: Vec<LaneInfo>,
-    blocks: Vec<Vec<DecodedBlock>>,
+    blocks: Vec<Arc<[DecodedBlock]>>,
 }
 
 struct LaneBuilder {
@@ -170,18 +170,20 @@ impl TraceSource {
         let info = |name: &String| LaneInfo { name: name.clone(), files: Vec::new(), bytes: None, splittable: true };
         TraceSource {
             lanes: partitions.iter().map(info).collect(),
-            blocks: lanes.into_iter().map(|l| l.blocks).collect(),
+            blocks: lanes.into_iter().map(|l| l.blocks.into()).collect(),
         }
     }
 }
 
 struct TraceReader {
-    blocks: std::vec::IntoIter<DecodedBlock>,
+    blocks: Arc<[DecodedBlock]>,
+    turns: Turns,
 }
 
 impl LaneReader for TraceReader {
     fn next_block(&mut self) -> Result<Next> {
-        Ok(self.blocks.next().map_or(Next::End, |block| Next::Block(Box::new(block))))
+        let taken = usize::try_from(self.turns.take()).ok().and_then(|index| self.blocks.get(index));
+        Ok(taken.map_or(Next::End, |block| Next::Block(Box::new(block.clone()))))
     }
 }
 
@@ -189,10 +191,9 @@ impl Source for TraceSource {
     fn lanes(&self) -> &[LaneInfo] {
         &self.lanes
     }
-    fn open(&self, lane: usize, share: u64, shares: u64) -> Box<dyn LaneReader> {
-        let blocks = self.blocks.get(lane).map_or(&[][..], Vec::as_slice);
-        let mine: Vec<_> = blocks.iter().filter(|b| b.index % shares.max(1) == share).cloned().collect();
-        Box::new(TraceReader { blocks: mine.into_iter() })
+    fn open(&self, lane: usize, turns: Turns) -> Box<dyn LaneReader> {
+        let blocks = self.blocks.get(lane).cloned().unwrap_or_default();
+        Box::new(TraceReader { blocks, turns })
     }
 }
 

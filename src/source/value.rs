@@ -306,17 +306,17 @@ pub(super) fn push(column: &mut Column, cell: Cell<'_>) {
     }
 }
 
-/// The last value of a column of scalars.
-pub(super) fn last(column: &Column) -> Option<Cell<'_>> {
-    if column.nulls.as_ref().and_then(|nulls| nulls.last()) == Some(&true) {
+/// The value of a column of scalars at a row.
+pub(super) fn cell(column: &Column, row: usize) -> Option<Cell<'_>> {
+    if column.is_null(row) {
         return Some(Cell::Null);
     }
     match &column.data {
-        ColumnData::Boolean(values) => values.last().copied().map(Cell::Boolean),
-        ColumnData::I64(values) => values.last().copied().map(Cell::I64),
-        ColumnData::F64(values) => values.last().copied().map(Cell::F64),
-        ColumnData::I128(values) => values.last().copied().map(Cell::I128),
-        ColumnData::Text(values) => values.len().checked_sub(1).map(|row| Cell::Text(values.get(row))),
+        ColumnData::Boolean(values) => values.get(row).copied().map(Cell::Boolean),
+        ColumnData::I64(values) => values.get(row).copied().map(Cell::I64),
+        ColumnData::F64(values) => values.get(row).copied().map(Cell::F64),
+        ColumnData::I128(values) => values.get(row).copied().map(Cell::I128),
+        ColumnData::Text(values) => (row < values.len()).then(|| Cell::Text(values.get(row))),
         ColumnData::List(_) => None,
     }
 }

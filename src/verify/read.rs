@@ -3,7 +3,7 @@
 use super::{TraceRow, merge_by_arrival, watermark_of};
 use crate::error::{Error, Result};
 use crate::plan::TablePlan;
-use crate::source::{DecodedBlock, Next, Source};
+use crate::source::{DecodedBlock, Next, Source, Turns};
 use crate::types::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -73,7 +73,7 @@ pub fn read_table(table: &TablePlan, source: &dyn Source, budget: &mut Budget) -
     for (number, lane) in source.lanes().iter().enumerate() {
         let name = table.partition.is_none().then(|| lane.name.clone());
         let mut reader = LaneTrace { table, name: name.clone(), position: 1, line: 1, rows: Vec::new() };
-        let mut blocks = source.open(number, 0, 1);
+        let mut blocks = source.open(number, Turns::all());
         loop {
             match blocks.next_block()? {
                 Next::End => break,

@@ -12,12 +12,15 @@
 //!
 //! Invariant: instants are handled in ascending order, and a slice holds at the instant `t` exactly the accepted records
 //! that count by `t` and those on time for all windows that close after `t`.
-//! Cost: a table operation per (batch, slice); at closing one merge per slice of the window; a correction touches the
-//! keys it corrects alone.
+//! Cost: a table operation per (batch, slice); at closing about three merges, however many slices the window has
+//! (`running.rs`); a correction touches the keys it corrects alone, in the slices of the windows it corrects and their
+//! neighbours.
 
 use super::Assigner;
+use super::running::Running;
 use crate::time::Instant;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// What a slice holds: states by key. Implemented by the columnar table of the SQL engine and by the typed one of the
 /// library.
@@ -54,17 +57,25 @@ pub trait Changes<T> {
 pub struct Correction<'a, T> {
     /// The late records that are accepted, by the instant at which they count.
     pub late: &'a [(Instant, &'a T)],
+    /// How many different keys the late records up to each of [`Self::late`] have.
+    pub keys: &'a [usize],
     /// `[start, end)` of the window.
     pub window_us: (i64, i64),
     /// Results of the keys of the late records before; those that had none are not in it.
     pub before: &'a T,
-    /// Results of the keys of the late records.
+    /// Results of the keys of the late records; a table that keeps the order of its keys has them in the order of
+    /// [`Self::late`], and so has `late_after`.
     pub after: &'a T,
     /// Late records of those keys in the window before.
     pub late_before: &'a T,
     /// Late records of those keys in the window, these included.
     pub late_after: &'a T,
 }
+
+/// Late contributions by stamp and slice.
+type Batch<T> = Vec<(i64, BTreeMap<i64, T>)>;
+/// A window, and the late contributions that it accepts.
+type Late<'a, T> = (i64, Vec<(Instant, &'a T)>);
 
 /// How much a [`WindowCore`] holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,6 +96,8 @@ pub struct WindowCore<T> {
     slices: BTreeMap<i64, T>,
     /// Contributions that are late for some window, by stamp and slice.
     waiting: BTreeMap<i64, BTreeMap<i64, T>>,
+    /// The slices of the window closed last, combined for those that close next.
+    running: Running<T>,
     /// All late records of closed windows, by window.
     late: BTreeMap<i64, T>,
     /// Windows up to this one are closed.
@@ -100,6 +113,7 @@ impl<T: SliceTable> WindowCore<T> {
             empty,
             slices: BTreeMap::new(),
             waiting: BTreeMap::new(),
+            running: Running::default(),
             late: BTreeMap::new(),
             closed_through: i64::MIN / 4,
         }
@@ -159,18 +173,14 @@ impl<T: SliceTable> WindowCore<T> {
 
     fn close(&mut self, k: i64, at: Instant, changes: &mut impl Changes<T>) {
         let slices = self.assigner.slices_of_window(k);
-        let mut parts = self.slices.range(slices);
-        if let Some((_, first)) = parts.next() {
-            match parts.next() {
-                None => changes.closed(at, self.assigner.bounds(k), first),
-                Some((_, second)) => {
-                    let mut result = self.empty.empty();
-                    for part in [first, second].into_iter().chain(parts.map(|(_, t)| t)) {
-                        result.merge(part);
-                    }
-                    changes.closed(at, self.assigner.bounds(k), &result);
-                }
+        let bounds = self.assigner.bounds(k);
+        let mut parts = self.slices.range(slices.clone());
+        match (parts.next(), parts.next()) {
+            (Some((_, only)), None) => changes.closed(at, bounds, only),
+            (Some(_), Some(_)) => {
+                self.running.window(slices, &self.slices, |result| changes.closed(at, bounds, result))
             }
+            (None, _) => {}
         }
         self.closed_through = k;
         if self.horizon_us.is_none() {
@@ -182,29 +192,49 @@ impl<T: SliceTable> WindowCore<T> {
     /// no key comes twice.
     fn correct(&mut self, until: Instant, changes: &mut impl Changes<T>) {
         let batch = self.take_late(until);
-        // The slices of the windows that change, as far as keys change.
-        let mut keys = self.empty.empty();
-        batch.iter().flat_map(|(_, slices)| slices.values()).for_each(|table| keys.merge(table));
         let affected = self.affected(&batch);
-        let of_window = |k: &i64| self.assigner.slices_of_window(*k);
-        let parts: BTreeMap<i64, T> = match (affected.keys().next(), affected.keys().next_back()) {
-            (Some(first), Some(last)) => {
-                let slices = self.slices.range(of_window(first).start..of_window(last).end);
-                slices.map(|(slice, table)| (*slice, self.restricted(table, &keys))).collect()
-            }
-            _ => BTreeMap::new(),
-        };
-        for (_, slices) in &batch {
-            for (slice, table) in slices {
-                self.slices.entry(*slice).or_insert_with(|| self.empty.empty()).merge(table);
+        let mut rest = affected.as_slice();
+        while let Some(((first, _), _)) = rest.split_first() {
+            // No more windows than share one slice: what lies between late records far apart is left alone.
+            let end = first + self.assigner.windows_sharing_a_slice();
+            let (together, others) = rest.split_at(rest.partition_point(|(k, _)| *k < end));
+            self.correct_together(together, &batch, changes);
+            rest = others;
+        }
+        for (slice, table) in batch.into_iter().flat_map(|(_, slices)| slices) {
+            self.running.add(slice, &table, self.slices.contains_key(&slice));
+            match self.slices.entry(slice) {
+                Entry::Vacant(new) => drop(new.insert(table)),
+                Entry::Occupied(mut known) => known.get_mut().merge(&table),
             }
         }
-        for (k, late) in affected {
+    }
+
+    /// Corrects neighbouring windows, each with its late contributions, which are not in the slices yet.
+    fn correct_together(&mut self, windows: &[Late<'_, T>], batch: &Batch<T>, changes: &mut impl Changes<T>) {
+        let (Some((first, _)), Some((last, _))) = (windows.first(), windows.last()) else { return };
+        let of_window = |k: i64| self.assigner.slices_of_window(k);
+        // The slices of several windows are looked through once, for all keys that change.
+        let mut parts: BTreeMap<i64, T> = BTreeMap::new();
+        if windows.len() > 1 {
+            let slices = of_window(*first).start..of_window(*last).end;
             let mut keys = self.empty.empty();
-            late.iter().for_each(|(_, table)| keys.merge(table));
+            let late = batch.iter().flat_map(|(_, late)| late.range(slices.clone()));
+            late.for_each(|(_, table)| keys.merge(table));
+            let restricted = self.slices.range(slices).map(|(slice, table)| (*slice, self.restricted(table, &keys)));
+            parts.extend(restricted.filter(|(_, part)| !part.is_empty()));
+        }
+        let parts = if windows.len() > 1 { &parts } else { &self.slices };
+        for (k, late) in windows {
+            let mut keys = self.empty.empty();
+            let merged = |(_, table): &(Instant, &T)| {
+                keys.merge(table);
+                keys.keys()
+            };
+            let ends: Vec<usize> = late.iter().map(merged).collect();
             let mut before = self.empty.empty();
-            parts.range(of_window(&k)).for_each(|(_, part)| before.merge_matching(part, &keys));
-            let known = self.late.entry(k).or_insert_with(|| self.empty.empty());
+            parts.range(of_window(*k)).for_each(|(_, part)| before.merge_matching(part, &keys));
+            let known = self.late.entry(*k).or_insert_with(|| self.empty.empty());
             let mut late_before = self.empty.empty();
             late_before.merge_matching(known, &keys);
             known.merge(&keys);
@@ -216,8 +246,9 @@ impl<T: SliceTable> WindowCore<T> {
                 sum
             };
             changes.corrected(&Correction {
-                late: &late,
-                window_us: self.assigner.bounds(k),
+                late,
+                keys: &ends,
+                window_us: self.assigner.bounds(*k),
                 after: &with(&before),
                 before: &before,
                 late_after: &with(&late_before),
@@ -227,8 +258,8 @@ impl<T: SliceTable> WindowCore<T> {
     }
 
     /// Takes the late contributions of the first stamp out, and of those after it as [`Self::correct`] says.
-    fn take_late(&mut self, mut until: Instant) -> Vec<(i64, BTreeMap<i64, T>)> {
-        let mut batch: Vec<(i64, BTreeMap<i64, T>)> = Vec::new();
+    fn take_late(&mut self, mut until: Instant) -> Batch<T> {
+        let mut batch: Batch<T> = Vec::new();
         let mut seen = self.empty.empty();
         while let Some(entry) = self.waiting.first_entry() {
             let stamp = *entry.key();
@@ -253,10 +284,10 @@ impl<T: SliceTable> WindowCore<T> {
         batch
     }
 
-    /// The closed windows that accept contributions of the batch, with those contributions.
-    fn affected<'a>(&self, batch: &'a [(i64, BTreeMap<i64, T>)]) -> BTreeMap<i64, Vec<(Instant, &'a T)>> {
+    /// The closed windows that accept contributions of the batch, with those contributions, ascending.
+    fn affected<'a>(&self, batch: &'a Batch<T>) -> Vec<Late<'a, T>> {
         let mut windows: BTreeMap<i64, Vec<(Instant, &'a T)>> = BTreeMap::new();
-        let Some(horizon) = self.horizon_us else { return windows };
+        let Some(horizon) = self.horizon_us else { return Vec::new() };
         for (stamp, late) in batch {
             for (slice, table) in late {
                 for k in self.assigner.windows_of_slice(*slice) {
@@ -267,7 +298,7 @@ impl<T: SliceTable> WindowCore<T> {
                 }
             }
         }
-        windows
+        windows.into_iter().collect()
     }
 
     fn restricted(&self, table: &T, keys: &T) -> T {

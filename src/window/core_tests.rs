@@ -3,7 +3,13 @@
 use super::*;
 use crate::plan::WindowPlan;
 use proptest::prelude::*;
+use std::cell::Cell;
 use std::collections::BTreeSet;
+
+thread_local! {
+    /// How often tables were searched for keys, on this thread.
+    static MATCHED: Cell<u64> = const { Cell::new(0) };
+}
 
 /// Records by key; the union of sets is the monoid that loses nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,6 +31,7 @@ impl SliceTable for Sets {
         }
     }
     fn merge_matching(&mut self, other: &Self, keys: &Self) {
+        MATCHED.set(MATCHED.get() + 1);
         for (key, set) in other.0.iter().filter(|(key, _)| keys.0.contains_key(key)) {
             self.0.entry(*key).or_default().extend(set);
         }
@@ -169,4 +176,28 @@ fn a_window_whose_first_record_is_late_is_not_closed_again() {
     let records = [Record { et: 3, key: 0, stamp: 15 }];
     let (found, _) = run(assigner, Some(100), &records, &[true]);
     assert_eq!(found, [(Instant::of_stamp(15), (0, 10), 0, vec![0], 1, 1)]);
+}
+
+/// Late records for the first window and for the last one, again and again: what lies between is not looked at.
+#[test]
+fn corrections_far_apart_leave_what_is_between_alone() {
+    for (size, slide, searched_max) in [(10, 10, 4), (10, 3, 40)] {
+        let assigner = Assigner::new(WindowPlan { size_us: size, slide_us: slide, offset_us: 0 });
+        let searched = |windows: i64| {
+            let of_window = |k: i64| {
+                let now = k * size;
+                [Record { et: now, key: 0, stamp: now }, Record { et: 0, key: 1, stamp: now }]
+                    .into_iter()
+                    .chain((k > 1).then_some(Record { et: now - size, key: 2, stamp: now }))
+            };
+            let records: Vec<Record> = (1..=windows).flat_map(of_window).collect();
+            MATCHED.set(0);
+            let (found, _) = run(assigner, Some(i64::MAX), &records, &vec![true; records.len()]);
+            assert!(found.len() as i64 > 3 * windows);
+            MATCHED.get()
+        };
+        let (few, many) = (searched(50), searched(500));
+        assert!(many < 500 * searched_max, "{many} tables searched, slide {slide}");
+        assert!(many < 11 * few, "{few} tables searched for 50 windows, {many} for 500, slide {slide}");
+    }
 }

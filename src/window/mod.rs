@@ -13,6 +13,7 @@
 //! [`EVENT_TIME_MAX_US`]: crate::time::EVENT_TIME_MAX_US
 
 pub mod core;
+mod running;
 
 use crate::plan::WindowPlan;
 use std::ops::Range;
@@ -99,6 +100,11 @@ impl Assigner {
         }
     }
 
+    /// The most windows that a slice can be in.
+    pub fn windows_sharing_a_slice(&self) -> i64 {
+        self.whole + i64::from(self.rest != 0)
+    }
+
     /// The slices of window `k`, ascending.
     pub fn slices_of_window(&self, k: i64) -> Range<i64> {
         if self.rest == 0 { k..k + self.whole } else { 2 * k..2 * (k + self.whole) + 1 }
@@ -149,6 +155,7 @@ mod tests {
             let slice = assigner.slice(t);
             let found: Vec<i64> = assigner.windows_of_slice(slice).collect();
             assert_eq!(found, expected, "t {t} size {size} slide {slide} offset {offset}");
+            assert!(found.len() as i64 <= assigner.windows_sharing_a_slice());
             let (start, end) = assigner.slice_bounds(slice);
             assert!(start <= t && t < end, "t {t} in slice [{start}, {end})");
             for k in expected {

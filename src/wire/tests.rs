@@ -338,7 +338,7 @@ proptest! {
         let table = filled(&spec, &rows);
         let tables = if table.is_empty() { 0 } else { tables };
         let combined: Vec<_> = (0..tables).map(|slice| (slice as i64, table.clone())).collect();
-        let sent = Contributions { rows, selected, runs, combined };
+        let sent = Contributions { rows: rows.into(), selected, runs, combined };
         let absorb = |contributions: &Contributions| {
             let mut accepted = contributions.clone();
             let mut table = Table::new(Arc::clone(&spec));
@@ -469,7 +469,7 @@ fn golden() -> Contributions {
         Run { slice: 5, late_stamp_us: None, start: 0, len: 2 },
         Run { slice: 4, late_stamp_us: Some(60), start: 2, len: 1 },
     ];
-    Contributions { rows, selected: vec![0, 1, 2], runs, combined: vec![(6, table)] }
+    Contributions { rows: rows.into(), selected: vec![0, 1, 2], runs, combined: vec![(6, table)] }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use slackwater::error::Result;
 use slackwater::plan::Program;
 use slackwater::sink::block::ChangeRun;
 use slackwater::source::trace::{TraceItem, TraceSource};
-use slackwater::source::{LaneInfo, LaneReader, Next, Source};
+use slackwater::source::{LaneInfo, LaneReader, Next, Source, Turns};
 use slackwater::sql::{self, BareSelectDefaults};
 use slackwater::types::Value;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -58,9 +58,9 @@ impl Source for Held {
     fn lanes(&self) -> &[LaneInfo] {
         self.inner.lanes()
     }
-    fn open(&self, lane: usize, share: u64, shares: u64) -> Box<dyn LaneReader> {
+    fn open(&self, lane: usize, turns: Turns) -> Box<dyn LaneReader> {
         let (patience, read) = (Arc::clone(&self.patience), Arc::clone(&self.read));
-        Box::new(HeldReader { inner: self.inner.open(lane, share, shares), first: lane == 0, patience, read })
+        Box::new(HeldReader { inner: self.inner.open(lane, turns), first: lane == 0, patience, read })
     }
 }
 
@@ -176,8 +176,8 @@ impl Source for Counting {
     fn lanes(&self) -> &[LaneInfo] {
         self.inner.lanes()
     }
-    fn open(&self, lane: usize, share: u64, shares: u64) -> Box<dyn LaneReader> {
-        let inner = self.inner.open(lane, share, shares);
+    fn open(&self, lane: usize, turns: Turns) -> Box<dyn LaneReader> {
+        let inner = self.inner.open(lane, turns);
         Box::new(CountingReader { inner, progress: Arc::clone(&self.progress), read: Arc::clone(&self.read) })
     }
 }

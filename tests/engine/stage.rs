@@ -9,7 +9,7 @@ use slackwater::engine::output::{Ending, Flow, Reject, RunOutput};
 use slackwater::error::{Error, Result};
 use slackwater::plan::{OnError, Program};
 use slackwater::sink::block::ChangeRun;
-use slackwater::source::{LaneInfo, LaneReader, Next, Source};
+use slackwater::source::{LaneInfo, LaneReader, Next, Source, Turns};
 use slackwater::verify::collect::Collector;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -190,14 +190,15 @@ impl Source for Staged {
     fn lanes(&self) -> &[LaneInfo] {
         self.inner.lanes()
     }
-    fn open(&self, lane: usize, share: u64, shares: u64) -> Box<dyn LaneReader> {
-        let inner = self.inner.open(lane, share, shares);
+    fn open(&self, lane: usize, turns: Turns) -> Box<dyn LaneReader> {
+        let reader = turns.reader();
+        let inner = self.inner.open(lane, turns);
         let lane = self.first_lane + lane;
-        if share == 0 && self.scene.plan.end == End::OpenPanics(lane) {
+        if reader == 0 && self.scene.plan.end == End::OpenPanics(lane) {
             self.scene.grieve();
             resume_unwind(Box::new(GRIEF));
         }
-        let dice = Dice(self.scene.plan.seed ^ (lane as u64) << 32 ^ share << 48);
+        let dice = Dice(self.scene.plan.seed ^ (lane as u64) << 32 ^ reader << 48);
         Box::new(StagedReader { inner, scene: Arc::clone(&self.scene), lane, dice, silent: 0 })
     }
 }

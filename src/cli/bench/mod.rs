@@ -42,46 +42,46 @@ pub const BUILT_IN: [(&str, &str); 14] = [
 /// Arguments of `slackwater bench`.
 #[derive(Debug, Args)]
 pub struct BenchArgs {
-    /// Definitions: names of built-in ones or of their variants, files, folders, or `all`. Without any the built-in ones are listed.
+    /// Names of built-in ones (listed without any), files, folders, `all`.
     #[arg(value_name = "DEFINITION")]
     definitions: Vec<String>,
-    /// Records of the input [default: the definition's; in the open loop rate times seconds].
+    /// Records of the input [default: the definition's, or rate times seconds].
     #[arg(long, value_name = "N")]
     rows: Option<u64>,
-    /// Threads x processes to measure, taken in turn [default: 1x1,2x1,1x2; in the open loop 1x1].
+    /// Threads x processes [default: 1x1,2x1,1x2; 1x1 in the open loop].
     #[arg(long, value_name = "CREWS", value_delimiter = ',', value_parser = crew)]
     crews: Vec<Crew>,
-    /// Runs of each crew that count [default: 3; in the open loop 1].
+    /// Runs that count, of each crew [default: 3; 1 in the open loop].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     repeats: Option<u16>,
-    /// Closed loop: runs of each crew before those, which do not count.
+    /// Runs before those (closed loop).
     #[arg(long, value_name = "N", default_value_t = 1)]
     warm_up_runs: u16,
-    /// Open loop: records arrive by a schedule, and answers are measured from when they were due.
+    /// Open loop: arrivals by a schedule, answers timed from when they were due.
     #[arg(long)]
     open: bool,
-    /// Open loop with so many records a second: `100k` [default: the definition's].
+    /// Records a second, such as 100k (open loop) [default: the definition's].
     #[arg(long, value_name = "RATE", value_parser = parse_rate, conflicts_with = "rates")]
     rate: Option<f64>,
-    /// Open loop at rising rates, `100k,200k` or `100k..2M`: the highest with --p99 is searched for.
+    /// Search for the highest rate within --p99: 100k,200k or 100k..2M.
     #[arg(long, value_name = "RATES", value_parser = parse_rates)]
     rates: Option<Search>,
-    /// Bound of 99 in 100 first results.
+    /// Bound of the 99 % of first results.
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = duration)]
     p99: Duration,
-    /// Open loop: seconds of each run [default: the definition's].
+    /// Seconds of each run (open loop) [default: the definition's].
     #[arg(long, value_name = "N", value_parser = seconds)]
     seconds: Option<f64>,
-    /// Open loop: time at the beginning that is not measured.
+    /// Not measured at the beginning (open loop).
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
     warm_up: Duration,
-    /// Open loop: folder for the distributions as .hgrm files.
+    /// Folder for distributions as .hgrm files (open loop).
     #[arg(long, value_name = "FOLDER")]
     hgrm: Option<PathBuf>,
-    /// Measure nothing: print the answer to be put into the definition, taken from the brute-force oracle if the size permits.
+    /// Print the definition's answer instead, the oracle's if possible.
     #[arg(long, conflicts_with_all = ["open", "rate", "rates", "json"])]
     bless: bool,
-    /// File for everything that was measured, as JSON; `-` for standard output, in place of the tables.
+    /// File for all figures as JSON (`-`: standard output, without the tables).
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }

@@ -19,7 +19,7 @@ use crate::bench::stats::Latencies;
 use crate::error::{Error, Result};
 use crate::plan::TablePlan;
 use crate::sink::file::{PipeWait, TargetFile};
-use crate::source::{self, DecodedBlock, Next, SourceOptions};
+use crate::source::{self, DecodedBlock, Next, SourceOptions, Turns};
 use crate::types::Value;
 use crate::verify::watermark_of;
 use std::collections::BTreeSet;
@@ -91,7 +91,7 @@ fn follow(table: &TablePlan, text: &Arc<[u8]>) -> Result<(Moments, u64)> {
     table.watermark.iter().filter(|_| table.delay_us.is_none()).for_each(|expr| expr.columns(&mut wanted));
     let input = Box::new(Cursor::new(Arc::clone(text)));
     let source = source::open_reader(table, format, input, &wanted, &SourceOptions::default())?;
-    let mut reader = source.open(0, 0, 1);
+    let mut reader = source.open(0, Turns::all());
     let mut follower = Follower::new(table);
     let (mut line, mut records) = (0, 0);
     loop {

@@ -6,7 +6,24 @@ use crate::aggregate::route;
 use crate::aggregate::table::{Rows, Table, TableSpec};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
+
+/// The workers that keep the keys.
+#[derive(Clone, Debug)]
+pub struct Keepers {
+    /// How many.
+    pub workers: usize,
+    /// Those that are threads of this process: they share rows, others are sent theirs.
+    pub here: Range<usize>,
+}
+
+impl Keepers {
+    /// The only worker.
+    pub fn alone() -> Self {
+        Keepers { workers: 1, here: 0..1 }
+    }
+}
 
 /// Contributions to one slice that share a fate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,8 +41,8 @@ pub struct Run {
 /// Rows on their way to the worker that keeps their keys.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Contributions {
-    /// The rows' columns.
-    pub rows: Rows,
+    /// The rows' columns; those of other workers too, if they are shared with threads of this process.
+    pub rows: Arc<Rows>,
     /// Row numbers, by run.
     pub selected: Vec<u32>,
     /// The runs.
@@ -67,10 +84,12 @@ pub(super) type Runs = BTreeMap<(i64, Option<i64>), Vec<u32>>;
 pub(super) fn dispatch(
     rows: Rows,
     mut runs: Runs,
-    workers: usize,
+    keepers: &Keepers,
     pre: Option<&mut PreAggregation>,
     out: &mut Ingested,
 ) {
+    let workers = keepers.workers;
+    let rows = Arc::new(rows);
     if workers <= 1 {
         out.contributions.push((0, Contributions { combined: Vec::new(), ..lay_out(rows, runs) }));
         return;
@@ -88,15 +107,19 @@ pub(super) fn dispatch(
     }
     for (worker, ((selected, runs), combined)) in parts.into_iter().zip(combined).enumerate() {
         if !runs.is_empty() || !combined.is_empty() {
-            let rows = take_rows(&rows, &selected);
-            let selected = (0..selected.len() as u32).collect();
-            out.contributions.push((worker, Contributions { rows, selected, runs, combined }));
+            let contributions = if keepers.here.contains(&worker) {
+                Contributions { rows: Arc::clone(&rows), selected, runs, combined }
+            } else {
+                let rows = Arc::new(take_rows(&rows, &selected));
+                Contributions { rows, selected: (0..selected.len() as u32).collect(), runs, combined }
+            };
+            out.contributions.push((worker, contributions));
         }
     }
 }
 
 /// All runs one after another.
-fn lay_out(rows: Rows, runs: Runs) -> Contributions {
+fn lay_out(rows: Arc<Rows>, runs: Runs) -> Contributions {
     let (mut selected, mut list) = (Vec::new(), Vec::with_capacity(runs.len()));
     for ((slice, late_stamp_us), members) in runs {
         list.push(Run { slice, late_stamp_us, start: selected.len() as u32, len: members.len() as u32 });
@@ -128,14 +151,37 @@ fn combine(rows: &Rows, runs: &mut Runs, pre: &mut PreAggregation, combined: &mu
     pre.learn(inserted, groups);
 }
 
+/// So many workers at most get their rows by a pass over all rows each.
+const PASSES_MAX: usize = 4;
+
+/// Appends the rows of which `is_wanted` is true. Without branches, as which rows those are cannot be foreseen.
+fn select(rows: &[u32], out: &mut Vec<u32>, is_wanted: impl Fn(u32) -> bool) {
+    let start = out.len();
+    out.resize(start + rows.len(), 0);
+    let mut n = start;
+    for row in rows {
+        if let Some(place) = out.get_mut(n) {
+            *place = *row;
+        }
+        n += usize::from(is_wanted(*row));
+    }
+    out.truncate(n);
+}
+
 /// Splits the runs by the worker that keeps each row's key.
 fn split(runs: Runs, routes: &[u32], parts: &mut [(Vec<u32>, Vec<Run>)]) {
     for ((slice, late_stamp_us), members) in runs {
         let starts: Vec<u32> = parts.iter().map(|(s, _)| s.len() as u32).collect();
-        for row in members {
-            let to = routes.get(row as usize).copied().unwrap_or(0) as usize;
-            if let Some((selected, _)) = parts.get_mut(to) {
-                selected.push(row);
+        let route = |row: u32| routes.get(row as usize).copied().unwrap_or(0);
+        if parts.len() <= PASSES_MAX {
+            for (worker, (selected, _)) in (0..).zip(parts.iter_mut()) {
+                select(&members, selected, |row| route(row) == worker);
+            }
+        } else {
+            for row in members {
+                if let Some((selected, _)) = parts.get_mut(route(row) as usize) {
+                    selected.push(row);
+                }
             }
         }
         for ((selected, list), start) in parts.iter_mut().zip(starts) {

@@ -12,7 +12,7 @@ mod dispatch;
 mod judge;
 
 pub use columns::{used_columns, wanted_columns};
-pub use dispatch::{Contributions, Run};
+pub use dispatch::{Contributions, Keepers, Run};
 pub use judge::TooLate;
 
 use crate::aggregate::table::{Rows, TableSpec};
@@ -171,8 +171,8 @@ impl ViewIngest {
         &self.used
     }
 
-    /// Works out one block; keys are routed over `workers`.
-    pub fn process(&mut self, stamped: &StampedBlock<'_>, workers: usize) -> Ingested {
+    /// Works out one block; keys are routed over `keepers`.
+    pub fn process(&mut self, stamped: &StampedBlock<'_>, keepers: &Keepers) -> Ingested {
         let block = stamped.block;
         let mut out = Ingested::default();
         let mut sieve = Sieve { rows: (0..block.rows as u32).collect(), rejected: BTreeMap::new() };
@@ -189,7 +189,7 @@ impl ViewIngest {
                 let rows = window_rows(stamped, plan, *ordered, &columns, &mut sieve);
                 let runs = self.classify(stamped, assigner, &columns, &sieve, &mut classes, &mut out);
                 if !runs.is_empty() {
-                    dispatch(rows, runs, workers, self.pre_aggregation.as_mut(), &mut out);
+                    dispatch(rows, runs, keepers, self.pre_aggregation.as_mut(), &mut out);
                 }
                 finish_rejects(sieve, &mut classes, &mut out);
             }
@@ -204,7 +204,7 @@ impl ViewIngest {
     pub fn rejects(&mut self, block: &DecodedBlock) -> Vec<ViewReject> {
         let stamps = vec![BEFORE_ALL; block.rows];
         let stamped = StampedBlock { block, stamps_us: &stamps, partitions: &[], names: &[], first_position: 1 };
-        self.process(&stamped, 1).rejects
+        self.process(&stamped, &Keepers::alone()).rejects
     }
 
     /// Values of used columns that did not fit make the record a reject, whatever the filter says.

@@ -1,6 +1,7 @@
 use super::orders::AMOUNT_CENTS;
 use super::seeded::mix;
 use super::*;
+use crate::source::Turns;
 use crate::plan::{ColumnPlan, LateRecords, LatenessScope, OnError, SourcePlan};
 
 fn plan() -> GeneratorPlan {
@@ -39,7 +40,7 @@ fn table(names: &[(&str, DataType)], partition: Option<&str>) -> TablePlan {
 }
 
 fn read(source: &dyn Source, lane: usize) -> Vec<DecodedBlock> {
-    let mut reader = source.open(lane, 0, 1);
+    let mut reader = source.open(lane, Turns::all());
     let mut blocks = Vec::new();
     while let Next::Block(block) = reader.next_block().expect("no I/O") {
         blocks.push(*block);

@@ -12,7 +12,7 @@ fn gzip_with_several_members_and_cut_short() {
     let path = write(directory.path(), "a.ndjson.gz", &whole);
     let source = open(&simple(&path, Format::Json), &BTreeSet::new(), &SourceOptions::default()).expect("opens");
     assert!(!source.lanes()[0].splittable);
-    let (blocks, error) = drain(source.open(0, 0, 1));
+    let (blocks, error) = drain(source.open(0, Turns::all()));
     assert!(error.is_none());
     assert_eq!(blocks.iter().map(|b| b.input_bytes).sum::<u64>(), whole.len() as u64);
     assert_eq!(join(0, blocks).len(), 3);
@@ -23,7 +23,7 @@ fn gzip_with_several_members_and_cut_short() {
             let table = simple(&path, Format::Json);
             let source =
                 open(&table, &BTreeSet::new(), &SourceOptions { block_bytes: 10_000, workers: 1 }).expect("opens");
-            let (blocks, error) = drain(source.open(0, 0, 1));
+            let (blocks, error) = drain(source.open(0, Turns::all()));
             let error = error.expect("cut short").to_string();
             assert!(error.starts_with(&format!("{path}: truncated ")), "{error}");
             assert!(blocks.iter().all(|block| !block.last && block.rejects.is_empty()));

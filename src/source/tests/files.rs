@@ -28,7 +28,7 @@ fn files_stand_in_bytewise_order_and_a_partition_column_makes_one_lane() {
     let source = open(&one, &BTreeSet::new(), &SourceOptions::default()).expect("opens");
     let names: Vec<_> = source.lanes().iter().map(|lane| lane.name.rsplit('/').next().unwrap_or_default()).collect();
     assert_eq!(names, ["B.json", "a.json.gz", "b.json", "c.json"]);
-    let (blocks, _) = drain(source.open(3, 0, 1));
+    let (blocks, _) = drain(source.open(3, Turns::all()));
     assert_eq!(blocks.len(), 1, "an empty file is one empty block");
     assert!(blocks[0].last && blocks[0].starts_file && blocks[0].rows == 0 && blocks[0].lines == 0);
 }
@@ -65,9 +65,9 @@ fn what_cannot_be_opened_says_why() {
     let format = Format::Csv(csv_options());
     let input = Box::new(std::io::Cursor::new(b"a,b\n1,2\n".to_vec()));
     let source = open_reader(&table, &format, input, &BTreeSet::new(), &SourceOptions::default()).expect("opens");
-    let (_, error) = drain(source.open(0, 0, 1));
+    let (_, error) = drain(source.open(0, Turns::all()));
     assert_eq!(error.expect("an error").to_string(), "stdin: expected a column \"ts\" in the header, found none");
-    assert!(drain(source.open(0, 0, 1)).1.is_some(), "a second reader of standard input");
+    assert!(drain(source.open(0, Turns::all())).1.is_some(), "a second reader of standard input");
     if cfg!(not(feature = "parquet")) {
         let table = simple("x.parquet", Format::Parquet);
         assert!(open(&table, &BTreeSet::new(), &SourceOptions::default()).is_err());
@@ -88,7 +88,7 @@ fn a_file_counts_with_the_size_it_had() {
         write(directory.path(), name, &grown);
         assert_eq!(read_source(&*source, 1).len(), 2);
         write(directory.path(), name, &text[..5]);
-        let (_, error) = drain(source.open(0, 0, 1));
+        let (_, error) = drain(source.open(0, Turns::all()));
         assert!(error.expect("an error").to_string().contains("the file has become shorter"));
     }
 }

@@ -20,7 +20,7 @@ fn a_live_input_hands_over_complete_records_and_then_waits() {
     let table = simple("-", Format::Json);
     let input = Box::new(Pipe(receiver, Vec::new()));
     let source = open_reader(&table, &Format::Json, input, &BTreeSet::new(), &SourceOptions::default()).expect("opens");
-    let mut reader = source.open(0, 0, 1);
+    let mut reader = source.open(0, Turns::all());
     assert!(matches!(reader.next_block(), Ok(Next::Pending)));
     sender.send(b"{\"ts\":1}\n{\"ts\"".to_vec()).expect("sent");
     let wait = |reader: &mut Box<dyn LaneReader>| loop {
@@ -69,7 +69,7 @@ fn a_live_input_that_breaks_off_is_an_error() {
         let table = simple("-", Format::Json);
         let options = SourceOptions::default();
         let source = open_reader(&table, &Format::Json, input, &BTreeSet::new(), &options).expect("opens");
-        let (blocks, error) = drain(source.open(0, 0, 1));
+        let (blocks, error) = drain(source.open(0, Turns::all()));
         assert_eq!(error.expect("an error").to_string(), expected);
         assert_eq!(blocks.iter().map(|block| block.rows).sum::<usize>(), 1, "what came before is read");
         assert!(blocks.iter().all(|block| !block.last));
@@ -77,7 +77,7 @@ fn a_live_input_that_breaks_off_is_an_error() {
     let input = Box::new(Ending(false, || Ok(0)));
     let source =
         open_reader(&simple("-", Format::Json), &Format::Json, input, &BTreeSet::new(), &SourceOptions::default());
-    assert!(drain(source.expect("opens").open(0, 0, 1)).1.is_none());
+    assert!(drain(source.expect("opens").open(0, Turns::all())).1.is_none());
 }
 
 /// Compressed pipes count the bytes that came, and say what is wrong with them.
@@ -101,7 +101,7 @@ fn compressed_pipes_read_as_files_do() {
         let table = simple(path.to_str().expect("a plain path"), Format::Json);
         let source = open(&table, &BTreeSet::new(), &SourceOptions { block_bytes: 1_000, workers: 1 }).expect("opens");
         assert_eq!(source.lanes()[0].bytes, None);
-        let mut reader = source.open(0, 0, 1);
+        let mut reader = source.open(0, Turns::all());
         assert!(matches!(reader.next_block(), Ok(Next::Pending)), "nobody has opened the pipe");
         let (blocks, found) = std::thread::scope(|scope| {
             scope.spawn(|| {

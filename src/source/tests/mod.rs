@@ -154,13 +154,40 @@ fn drain(mut reader: Box<dyn LaneReader>) -> (Vec<DecodedBlock>, Option<Error>) 
     }
 }
 
+/// Readers that share their turns read every block once, whichever takes it.
+#[test]
+fn readers_share_turns() {
+    let directory = temporary();
+    let lines: String = (0..200).map(|i| format!("{{\"a\":{i}}}\n")).collect();
+    let path = write(directory.path(), "a.ndjson", lines.as_bytes());
+    let plan = table(&path, Format::Json, &[("a", DataType::BigInt)]);
+    let options = SourceOptions { block_bytes: 100, workers: 2 };
+    let source = super::open(&plan, &all_columns(&plan), &options).expect("the source opens");
+    let turns = Turns::all();
+    let mut readers: Vec<_> = (0..3).map(|reader| source.open(0, turns.for_reader(reader))).collect();
+    let (mut indices, mut ended) = (Vec::new(), 0);
+    // The first takes two blocks when the others take one.
+    for at in [0, 1, 0, 2].into_iter().cycle() {
+        match readers[at].next_block().expect("a block") {
+            Next::Block(block) => indices.push(block.index),
+            Next::Pending => {}
+            Next::End => ended += 1,
+        }
+        if ended >= 8 {
+            break;
+        }
+    }
+    assert!(indices.len() > 10);
+    assert_eq!(indices, (0..indices.len() as u64).collect::<Vec<_>>());
+}
+
 fn read_source(source: &dyn Source, shares: u64) -> Vec<Seen> {
     let mut out = Vec::new();
     for (lane, info) in source.lanes().iter().enumerate() {
         let shares = if info.splittable { shares } else { 1 };
         let mut blocks = Vec::new();
         for share in 0..shares {
-            let (mut some, error) = drain(source.open(lane, share, shares));
+            let (mut some, error) = drain(source.open(lane, Turns::of(share, shares)));
             assert!(error.is_none(), "{error:?}");
             assert!(some.iter().all(|block| block.index % shares == share), "a share is its own blocks");
             assert!(some.is_sorted_by_key(|block| block.index));
