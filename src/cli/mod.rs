@@ -11,6 +11,7 @@ mod outputs;
 mod progress;
 pub mod run;
 pub mod schema;
+mod stderr;
 mod supervise;
 pub mod verify;
 
