@@ -10,6 +10,7 @@ use crate::plan::{GeneratorPlan, Workload};
 use crate::source::generator::Order;
 use crate::source::generator::{NexmarkStream, OrderStream, check_plan, default_plan};
 use crate::time::{parse_duration, parse_timestamp};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -30,31 +31,12 @@ pub enum GenFormat {
     Parquet,
 }
 
-/// What records hold.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum GenWorkload {
-    /// Orders of customers.
-    #[default]
-    Orders,
-    /// People, auctions and bids of NEXMark (NDJSON and CSV).
-    Nexmark,
-}
-
-impl From<GenWorkload> for Workload {
-    fn from(workload: GenWorkload) -> Workload {
-        match workload {
-            GenWorkload::Orders => Workload::Orders,
-            GenWorkload::Nexmark => Workload::Nexmark,
-        }
-    }
-}
-
 /// Writes the built-in generator's records, orders or NEXMark's: seeded, out of order, late as asked.
 #[derive(Clone, Debug, clap::Args)]
 pub struct GenArgs {
-    /// What records hold
-    #[arg(value_enum, value_name = "WORKLOAD", default_value_t = GenWorkload::Orders)]
-    pub workload: GenWorkload,
+    /// What records hold: orders, or the people, auctions and bids of NEXMark (ndjson and csv only)
+    #[arg(value_name = "WORKLOAD", default_value = "orders", value_parser = workload())]
+    pub workload: Workload,
     /// Number of records
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     pub rows: u64,
@@ -99,6 +81,14 @@ pub struct GenArgs {
     pub out: Option<PathBuf>,
 }
 
+/// A workload by its name.
+fn workload() -> impl TypedValueParser<Value = Workload> {
+    PossibleValuesParser::new(Workload::NAMED.map(|(name, _)| name)).map(|name| {
+        let named = Workload::NAMED.iter().find(|(known, _)| *known == name);
+        named.map_or_else(Workload::default, |(_, workload)| *workload)
+    })
+}
+
 fn duration(text: &str) -> Result<i64, String> {
     match parse_duration(text)? {
         us if us < 0 => Err("expected a duration of at least 0".into()),
@@ -114,7 +104,7 @@ impl GenArgs {
     /// The generator's settings.
     pub fn plan(&self) -> GeneratorPlan {
         GeneratorPlan {
-            workload: self.workload.into(),
+            workload: self.workload,
             seed: self.seed,
             rows: self.rows,
             rate: self.rate,
@@ -128,16 +118,14 @@ impl GenArgs {
             start_us: self.start,
         }
     }
-}
 
-impl Default for GenArgs {
-    fn default() -> Self {
-        let plan = default_plan();
+    /// The arguments that ask for these settings, as one stream to standard output.
+    pub fn of(plan: &GeneratorPlan) -> GenArgs {
         GenArgs {
-            workload: GenWorkload::default(),
+            workload: plan.workload,
             rows: plan.rows,
             rate: plan.rate,
-            keys: None,
+            keys: (plan.workload == Workload::Orders).then_some(plan.keys),
             seed: plan.seed,
             delay_mean: plan.delay_mean_us,
             late_share: plan.late_share,
@@ -160,7 +148,7 @@ impl Default for GenArgs {
 pub fn run(args: GenArgs) -> Result<()> {
     let plan = args.plan();
     check_plan(&plan)?;
-    if args.workload == GenWorkload::Nexmark && args.keys.is_some() {
+    if args.workload == Workload::Nexmark && args.keys.is_some() {
         return Err(Error::usage("--keys is for orders")
             .with_hint("how many auctions and people NEXMark has follows from --rate and --rows"));
     }
@@ -168,7 +156,7 @@ pub fn run(args: GenArgs) -> Result<()> {
     let name = path.map_or(Name::default(), Name::of);
     let format = args.format.or(name.format).unwrap_or(GenFormat::Ndjson);
     let with_partition = args.partition_column;
-    if args.workload == GenWorkload::Nexmark && format == GenFormat::Parquet {
+    if args.workload == Workload::Nexmark && format == GenFormat::Parquet {
         return Err(Error::usage("the records of NEXMark are not written as Parquet").with_hint("use ndjson or csv"));
     }
     let Some(path) = path else {
@@ -423,7 +411,7 @@ mod tests {
     }
 
     fn small(out: &Path) -> GenArgs {
-        GenArgs { rows: 1_000, partitions: 2, out: Some(out.to_path_buf()), ..GenArgs::default() }
+        GenArgs { rows: 1_000, partitions: 2, out: Some(out.to_path_buf()), ..GenArgs::of(&default_plan()) }
     }
 
     fn names(folder: &Path) -> Vec<String> {
@@ -439,7 +427,11 @@ mod tests {
     fn defaults_of_the_command_line_are_those_of_the_generator() {
         let args = Cli::parse_from(["gen"]).args;
         assert_eq!(args.plan(), default_plan());
-        assert_eq!(GenArgs::default().plan(), default_plan());
+        for workload in [Workload::Orders, Workload::Nexmark] {
+            let plan = GeneratorPlan { workload, seed: 7, silent_for_us: 5, ..default_plan() };
+            assert_eq!(GenArgs::of(&plan).plan(), plan);
+        }
+        assert_eq!(Cli::parse_from(["gen", "nexmark"]).args.workload, Workload::Nexmark);
         let args = Cli::parse_from(["gen", "--delay-mean", "250ms", "--start", "1969-12-31T23:00:00Z"]).args;
         assert_eq!((args.delay_mean, args.start), (250_000, -3_600_000_000));
         assert!(Cli::try_parse_from(["gen", "--late-max=-1s"]).is_err());

@@ -1,10 +1,10 @@
 //! Inputs as files, and the digests of outputs.
 
 use crate::bench::definition::{Definition, Feed, Input, InputFormat, Sink};
-use crate::cli::r#gen::{self, GenArgs, GenFormat, GenWorkload};
+use crate::cli::r#gen::{self, GenArgs, GenFormat};
 use crate::cli::run::open_sources;
 use crate::error::{Error, Result};
-use crate::plan::{GeneratorPlan, Workload};
+use crate::plan::GeneratorPlan;
 use crate::source::SourceOptions;
 use sha2::{Digest, Sha256};
 use std::fs::File;
@@ -37,28 +37,10 @@ impl InputFiles {
                 let folder = folder()?;
                 let suffix = definition.format.name();
                 r#gen::run(GenArgs {
-                    workload: match plan.workload {
-                        Workload::Orders => GenWorkload::Orders,
-                        Workload::Nexmark => GenWorkload::Nexmark,
-                    },
-                    rows,
-                    rate: plan.rate,
-                    keys: (plan.workload == Workload::Orders).then_some(plan.keys),
-                    seed: plan.seed,
-                    delay_mean: plan.delay_mean_us,
-                    late_share: plan.late_share,
-                    late_max: plan.late_max_us,
-                    silent_every: plan.silent_every_us,
-                    silent_for: plan.silent_for_us,
-                    start: plan.start_us,
-                    partitions: plan.partitions,
                     partition_column: *partition_column,
-                    format: Some(match definition.format {
-                        InputFormat::Ndjson => GenFormat::Ndjson,
-                        InputFormat::Csv => GenFormat::Csv,
-                        InputFormat::Parquet => GenFormat::Parquet,
-                    }),
+                    format: Some(gen_format(definition.format)),
                     out: Some(folder.path().join(format!("input.{suffix}"))),
+                    ..GenArgs::of(&GeneratorPlan { rows, ..plan.clone() })
                 })?;
                 let several = plan.partitions > 1 && !partition_column;
                 let name = if several { format!("input-*.{suffix}") } else { format!("input.{suffix}") };
@@ -80,11 +62,9 @@ pub(super) fn text(definition: &Definition, rows: u64) -> Result<Vec<u8>> {
     let one_stream = |hint: &str| {
         Err(Error::usage(format!("{name}: the open loop writes one stream of text")).with_hint(hint.to_owned()))
     };
-    let format = match definition.format {
-        InputFormat::Ndjson => GenFormat::Ndjson,
-        InputFormat::Csv => GenFormat::Csv,
-        InputFormat::Parquet => return one_stream("use format = \"ndjson\" or \"csv\""),
-    };
+    if definition.format == InputFormat::Parquet {
+        return one_stream("use format = \"ndjson\" or \"csv\"");
+    }
     match &definition.input {
         Input::Replay(path) => {
             let failed = |e| Error::input("cannot read the input").at(path.display().to_string()).with_source(e);
@@ -96,9 +76,18 @@ pub(super) fn text(definition: &Definition, rows: u64) -> Result<Vec<u8>> {
         }
         Input::Generated { plan, partition_column } => {
             let plan = GeneratorPlan { rows, ..plan.clone() };
-            r#gen::render(&plan, format, *partition_column)
+            r#gen::render(&plan, gen_format(definition.format), *partition_column)
                 .map_err(|e| Error::output("cannot make the input").with_source(e))
         }
+    }
+}
+
+/// What the generator calls the format.
+fn gen_format(format: InputFormat) -> GenFormat {
+    match format {
+        InputFormat::Ndjson => GenFormat::Ndjson,
+        InputFormat::Csv => GenFormat::Csv,
+        InputFormat::Parquet => GenFormat::Parquet,
     }
 }
 
