@@ -577,6 +577,8 @@ mod tests {
         refused(&MINIMAL.replace("sql = ", "sql_file = 'q'\nsql = "), "one of");
         refused(&MINIMAL.replace("orders'", "people'"), "expected \"orders\" or \"nexmark\", found \"people\"");
         refused(&MINIMAL.replace("orders'", "nexmark'"), "no column \"customer_id\"");
+        refused(&format!("{}keys = 5\n", MINIMAL.replace("orders'", "nexmark'")), "input.keys: this is for orders");
+        refused(&format!("{MINIMAL}delay_mean = '-1s'\n"), "delay_mean");
         refused(&format!("{MINIMAL}replay = 'x'\n"), "one of \"generator\" and \"replay\"");
         refused(&MINIMAL.replace("generator = 'orders'", "replay = 'x'\nkeys = 5"), "a replay has no \"keys\"");
         refused(&format!("{MINIMAL}kyes = 1\n"), "kyes");

@@ -31,7 +31,7 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    /// Settings out of bounds are brought to the nearest sensible ones: [`check_plan`] has refused them before.
+    /// Settings out of bounds are brought to the nearest sensible ones: [`super::check_plan`] has refused them before.
     pub(super) fn new(plan: &GeneratorPlan) -> Arrivals {
         let partitions = u64::from(plan.partitions.max(1));
         let silent_every_us = plan.silent_every_us.max(0);

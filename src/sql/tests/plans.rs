@@ -250,16 +250,19 @@ fn the_generator_has_workloads() {
     let at = |name: &str| t.columns.iter().position(|c| c.name == name);
     assert_eq!((t.columns.len(), t.event_time, t.arrival_time), (19, at("date_time"), at("arrival_time")));
     assert!(matches!(&t.source, SourcePlan::Generator(g) if g.workload == Workload::Nexmark));
-    let refused = |options: &str| {
-        let text = format!("CREATE TABLE g WITH ({options}); SELECT * FROM g");
-        plan("test", &text, &BareSelectDefaults::default()).expect_err("refused").to_string()
-    };
-    let message = refused("connector = 'generator', workload = 'nexmark', keys = 5");
-    assert!(message.contains("\"keys\" is for workload = 'orders'"), "{message}");
-    let message = refused("connector = 'generator', workload = 'people'");
-    assert!(message.contains("workload"), "{message}");
-    let message = refused("connector = 'generator', workload = 'nexmark', partition = 'channel'");
-    assert!(message.contains("not every record has a value"), "{message}");
+    for (table, part) in [
+        ("WITH (connector = 'generator', workload = 'nexmark', keys = 5)", "\"keys\" is for workload = 'orders'"),
+        ("WITH (connector = 'generator', workload = 'people')", "\"workload\""),
+        ("WITH (connector = 'generator', workload = 'nexmark', late_share = 1.5)", "a share from 0 to 1"),
+        ("WITH (connector = 'generator', workload = 'nexmark', partition = 'channel')", "not every record has a value"),
+        ("(a BIGINT) WITH (connector = 'generator', workload = 'nexmark')", "no column \"a\""),
+        ("(price TIMESTAMP) WITH (connector = 'generator', workload = 'nexmark')", "cannot fill column \"price\""),
+        ("(a BIGINT) WITH (connector = 'stdin', format = 'csv', workload = 'nexmark')", "\"workload\" has no effect"),
+    ] {
+        let text = format!("CREATE TABLE g {table}; SELECT * FROM g");
+        let message = plan("test", &text, &BareSelectDefaults::default()).expect_err("refused").to_string();
+        assert!(message.contains(part), "{message}");
+    }
 }
 
 #[test]
