@@ -18,7 +18,8 @@
 //! **Order.** A partition's records come in order of (arrival time, `i`). Nothing that is still to be generated can arrive
 //! before its own event time, hence before the event time of the next `i`: everything pending up to there is final.
 //!
-//! **Cost.** About 50 ns an order; memory for the records on their way, that is about `rate × mean delay` (16 bytes each).
+//! **Cost.** About 50 ns an order; of NEXMark by the columns that are wanted, at most about 0.7 µs a record. Memory for the
+//! records on their way, that is about `rate × mean delay` (16 bytes each).
 
 use super::{DecodedBlock, LaneInfo, LaneReader, Next, Source, Turns};
 use crate::error::{Error, Result};
