@@ -5,7 +5,7 @@ use slackwater::engine::ingest::TooLate;
 use slackwater::engine::output::{Ending, Flow, Reject, RunOutput};
 use slackwater::plan::Program;
 use slackwater::sink::block::ChangeRun;
-use slackwater::source::{DecodedBlock, LaneInfo, LaneReader, Next, Source};
+use slackwater::source::{DecodedBlock, LaneInfo, LaneReader, Next, Source, Turns};
 use slackwater::sql::{BareSelectDefaults, plan};
 use slackwater::types::{Column, ColumnData, DataType};
 use std::collections::BTreeMap;
@@ -102,7 +102,7 @@ impl Source for Given {
     fn lanes(&self) -> &[LaneInfo] {
         &self.lanes
     }
-    fn open(&self, _lane: usize, _share: u64, _shares: u64) -> Box<dyn LaneReader> {
+    fn open(&self, _lane: usize, _turns: Turns) -> Box<dyn LaneReader> {
         Box::new(GivenReader(std::mem::take(&mut *self.blocks.lock().unwrap()).into_iter()))
     }
 }

@@ -42,8 +42,8 @@ pub(super) fn run(args: &ExplainArgs) -> Result<u8> {
 }
 
 const RULE: &str =
-    "  rule: input l belongs to process l mod processes, whose threads take its inputs in turn; a process with fewer
-  inputs than threads shares the blocks of each plain NDJSON file among its threads; with fewer inputs than processes,
-  all workers share them. The files of a table with a partition column are one input. Stamps and results do not
-  depend on who reads.
+    "  rule: input l belongs to process l mod processes, whose threads take its inputs in turn; in a process with fewer
+  than four inputs a thread, whichever thread is ready reads the next block of a plain NDJSON file; with fewer inputs
+  than processes, such blocks are dealt to the processes in turn. The files of a table with a partition column are
+  one input. Stamps and results do not depend on who reads.
 ";

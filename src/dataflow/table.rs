@@ -28,6 +28,9 @@ use std::sync::atomic::Ordering;
 /// Undecided blocks a lane may have on one worker.
 const OUTSTANDING_MAX: usize = 2;
 
+/// As many in a cluster: others' summaries are longer under way, and blocks read together travel together.
+pub(super) const OUTSTANDING_CLUSTER_MAX: usize = 4;
+
 /// Blocks that a worker may have read beyond the frontier, unless it has more lanes: then two a lane.
 const AHEAD_MIN: usize = 16;
 
@@ -64,6 +67,7 @@ pub(super) struct TableDriver {
     ahead: BinaryHeap<Reverse<i64>>,
     /// Workers that read each lane, and how many of them have come to the end.
     sharers: Vec<usize>,
+    outstanding_max: usize,
     ends: HashMap<u32, usize>,
     keepers: Keepers,
     bound: Bound,
@@ -127,6 +131,7 @@ impl TableDriver {
             sharers: (0..source.lanes().len())
                 .map(|lane| sharers(source.lanes(), lane, crew.processes, crew.threads))
                 .collect(),
+            outstanding_max: if crew.processes > 1 { OUTSTANDING_CLUSTER_MAX } else { OUTSTANDING_MAX },
             ends: HashMap::new(),
             keepers: crew.keepers(),
             bound,
@@ -141,7 +146,7 @@ impl TableDriver {
 
     /// The lane furthest behind of those that may be read, if any may. `silent` are lanes that have nothing to give now.
     fn choose(&self, silent: &[usize]) -> Option<usize> {
-        let open = |l: &&Lane| !l.ended && l.outstanding < OUTSTANDING_MAX && !silent.contains(&l.index);
+        let open = |l: &&Lane| !l.ended && l.outstanding < self.outstanding_max && !silent.contains(&l.index);
         // Lanes of which nothing is outstanding hold everything back; they come first.
         let starved: Vec<usize> =
             self.lanes.iter().filter(open).filter(|l| l.outstanding == 0).map(|l| l.index).collect();

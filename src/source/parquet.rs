@@ -262,8 +262,8 @@ impl LaneReader for ParquetReader {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{read, table, temporary};
     use super::super::Turns;
+    use super::super::tests::{read, table, temporary};
     use super::*;
     use crate::plan::Format;
     use crate::record::RejectReason;

@@ -45,13 +45,7 @@ pub(super) struct PlainReader {
 }
 
 impl PlainReader {
-    pub(super) fn new(
-        lane: u32,
-        files: Arc<[InputFile]>,
-        plan: &DecodePlan,
-        block_bytes: u64,
-        turns: Turns,
-    ) -> Self {
+    pub(super) fn new(lane: u32, files: Arc<[InputFile]>, plan: &DecodePlan, block_bytes: u64, turns: Turns) -> Self {
         PlainReader {
             lane,
             files,

@@ -118,7 +118,7 @@ struct Scene {
     grieved: AtomicBool,
     /// By lane.
     seen: Mutex<Vec<Vec<Seen>>>,
-    /// Blocks are numbered as they are read, as if nobody else read the lane.
+    /// Blocks are dealt to the readers of a lane in turn, and numbered as they are read.
     misnumbered: bool,
 }
 
@@ -192,6 +192,13 @@ impl Source for Staged {
     }
     fn open(&self, lane: usize, turns: Turns) -> Box<dyn LaneReader> {
         let reader = turns.reader();
+        let turns = match &*self.scene {
+            // As many readers as workers, as long as lanes are few.
+            Scene { misnumbered: true, plan, .. } if self.lanes().len() < 4 * plan.habits.workers => {
+                Turns::of(reader, plan.habits.workers as u64)
+            }
+            _ => turns,
+        };
         let inner = self.inner.open(lane, turns);
         let lane = self.first_lane + lane;
         if reader == 0 && self.scene.plan.end == End::OpenPanics(lane) {

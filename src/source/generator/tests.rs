@@ -1,8 +1,8 @@
 use super::orders::AMOUNT_CENTS;
 use super::seeded::mix;
 use super::*;
-use crate::source::Turns;
 use crate::plan::{ColumnPlan, LateRecords, LatenessScope, OnError, SourcePlan};
+use crate::source::Turns;
 
 fn plan() -> GeneratorPlan {
     GeneratorPlan { rows: 50_000, partitions: 3, late_share: 0.05, ..default_plan() }
