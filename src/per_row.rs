@@ -62,3 +62,21 @@ impl<T: Wire> Wire for PerRow<T> {
         })
     }
 }
+
+/// Why a row cannot be published, if it cannot.
+pub fn error_of(errors: &[(u32, Box<str>)], row: usize) -> Option<&str> {
+    if errors.is_empty() {
+        return None;
+    }
+    let at = errors.binary_search_by_key(&(row as u32), |(row, _)| *row).ok()?;
+    errors.get(at).map(|(_, error)| &**error)
+}
+
+/// The errors of the rows named, under their new numbers.
+pub fn take_errors(errors: &[(u32, Box<str>)], rows: &[u32]) -> Vec<(u32, Box<str>)> {
+    if errors.is_empty() {
+        return Vec::new();
+    }
+    let of = |(new, old): (u32, &u32)| error_of(errors, *old as usize).map(|error| (new, error.into()));
+    (0..).zip(rows).filter_map(of).collect()
+}

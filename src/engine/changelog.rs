@@ -1,8 +1,8 @@
 //! What the updates of a collection of results mean: first results, replacements, retractions, and their revisions.
 
-use super::update::{UpdateBlock, error_of, take_errors};
+use super::update::UpdateBlock;
 use crate::aggregate::encode_group;
-use crate::per_row::PerRow;
+use crate::per_row::{PerRow, error_of, take_errors};
 use crate::sink::Op;
 use crate::sink::block::ChangeBlock;
 use crate::types::{Column, compare_rows};

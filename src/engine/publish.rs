@@ -11,7 +11,8 @@ use crate::types::{Column, ColumnData, DataType, Value, compare_rows};
 use crate::window::core::{Changes, Correction, SliceTable};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Rows of one block of first results: columns of it fit the cache.
+/// Rows of one block of first results, whose columns then fit the cache; and of corrections, which are given when there are
+/// as many, between two instants.
 const BLOCK_ROWS: usize = 1 << 13;
 
 impl SliceTable for Table {
@@ -225,6 +226,12 @@ fn at_places<T: Copy + Default>(values: &[T], places: Vec<u32>) -> impl Iterator
 }
 
 impl<F: FnMut(UpdateBlock)> Changes<Table> for Collector<'_, F> {
+    fn settled(&mut self) {
+        if self.corrections.at.len() >= BLOCK_ROWS {
+            self.finish();
+        }
+    }
+
     fn closed(&mut self, instant: Instant, window_us: (i64, i64), result: &Table) {
         self.finish();
         let lowered = result.lower();

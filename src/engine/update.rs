@@ -7,8 +7,7 @@
 //! Invariant: all columns are as long as the block. Blocks of windows hold whole instants in ascending order, the rows of
 //! an instant in the order of (window end, window start, group columns, retraction first).
 
-use super::ResultRow;
-use crate::per_row::PerRow;
+use crate::per_row::{PerRow, take_errors};
 use crate::time::Instant;
 use crate::types::Column;
 
@@ -48,39 +47,4 @@ impl UpdateBlock {
             errors: take_errors(&self.errors, rows),
         }
     }
-
-    /// The rows one by one.
-    pub fn rows(&self) -> impl Iterator<Item = (ResultRow, Instant, isize)> + '_ {
-        (0..self.len).map(|row| {
-            let cells = |columns: &[Column]| columns.iter().map(|column| column.value(row)).collect();
-            let result = ResultRow {
-                window_us: self.window_us.get(row),
-                group: cells(&self.group),
-                late_count: self.late_count.get(row),
-                values: match error_of(&self.errors, row) {
-                    Some(error) => Err(error.into()),
-                    None => Ok(cells(&self.values)),
-                },
-            };
-            (result, self.at.get(row), self.diff.get(row) as isize)
-        })
-    }
-}
-
-/// Why a row cannot be published, if it cannot.
-pub fn error_of(errors: &[(u32, Box<str>)], row: usize) -> Option<&str> {
-    if errors.is_empty() {
-        return None;
-    }
-    let at = errors.binary_search_by_key(&(row as u32), |(row, _)| *row).ok()?;
-    errors.get(at).map(|(_, error)| &**error)
-}
-
-/// The errors of the rows named, under their new numbers.
-pub fn take_errors(errors: &[(u32, Box<str>)], rows: &[u32]) -> Vec<(u32, Box<str>)> {
-    if errors.is_empty() {
-        return Vec::new();
-    }
-    let of = |(new, old): (u32, &u32)| error_of(errors, *old as usize).map(|error| (new, error.into()));
-    (0..).zip(rows).filter_map(of).collect()
 }

@@ -4,8 +4,7 @@
 //! computed until they are written; [`Change`] is one of them on its own, for whoever wants rows.
 
 use super::{Change, Op};
-use crate::engine::update::{error_of, take_errors};
-use crate::per_row::PerRow;
+use crate::per_row::{PerRow, error_of, take_errors};
 use crate::time::Instant;
 use crate::types::{Column, compare_rows};
 use crate::watermark::BEFORE_ALL;

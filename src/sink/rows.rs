@@ -27,6 +27,7 @@ pub trait RowWriter: Send {
     ///
     /// # Errors
     /// As [`Self::cells`].
+    #[cfg(test)]
     fn write(&mut self, row: &[&[Value]]) -> Result<Flow> {
         self.cells(&row.iter().copied().flatten().map(Cell::Value).collect::<Vec<_>>())
     }

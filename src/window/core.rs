@@ -49,6 +49,8 @@ pub trait Changes<T> {
     fn closed(&mut self, instant: Instant, window_us: (i64, i64), result: &T);
     /// A closed window is corrected.
     fn corrected(&mut self, correction: &Correction<'_, T>);
+    /// All corrections of the instants so far have been told.
+    fn settled(&mut self) {}
 }
 
 /// What late records do to one closed window. Those of several instants may be told together, but no key changes at two
@@ -208,6 +210,7 @@ impl<T: SliceTable> WindowCore<T> {
                 Entry::Occupied(mut known) => known.get_mut().merge(&table),
             }
         }
+        changes.settled();
     }
 
     /// Corrects neighbouring windows, each with its late contributions, which are not in the slices yet.
