@@ -132,20 +132,37 @@ pub enum SourcePlan {
         /// The format.
         format: Format,
     },
-    /// Built-in seeded orders.
+    /// Built-in seeded records.
     Generator(GeneratorPlan),
 }
 
-/// Settings of the built-in generator of orders. Times in microseconds.
+/// What generated records hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Workload {
+    /// Orders of customers.
+    #[default]
+    Orders,
+    /// People, auctions and bids of NEXMark.
+    Nexmark,
+}
+
+impl Workload {
+    /// All, by their names.
+    pub const NAMED: [(&'static str, Workload); 2] = [("orders", Workload::Orders), ("nexmark", Workload::Nexmark)];
+}
+
+/// Settings of the built-in generator. Times in microseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GeneratorPlan {
+    /// What records hold.
+    pub workload: Workload,
     /// Seed; same settings and seed, same records.
     pub seed: u64,
     /// Records in all.
     pub rows: u64,
     /// Event-time rate, records a second over all partitions.
     pub rate: f64,
-    /// Distinct customers.
+    /// Distinct customers; for orders only.
     pub keys: u64,
     /// Partitions (each is named `0`, `1`, …).
     pub partitions: u32,

@@ -4,11 +4,11 @@
 //! Every run is held to it, so that a wrong run fails however fast it was. A digest is only as good as what it was taken
 //! from: `slackwater bench --bless` takes it from the brute-force oracle where the size permits.
 
+use super::settings::{self, Variant};
 use crate::error::{Error, Result};
-use crate::plan::{GeneratorPlan, Program, ViewKind, ViewPlan};
+use crate::plan::{GeneratorPlan, Program, ViewKind};
 use crate::source::generator;
 use crate::sql;
-use crate::time::{parse_duration, parse_timestamp};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
@@ -21,11 +21,13 @@ const ROWS_MAX: u64 = 1 << 40;
 /// A benchmark.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Definition {
-    /// Its name, the file's without suffix.
+    /// Its name: the file's without suffix, with the variant's behind it if it is one.
     pub name: String,
+    /// Whether it is a variant of a file with several.
+    pub variant: bool,
     /// What it measures, in a line.
     pub about: String,
-    /// A table whose options are [`INPUT`], and a view. No sinks.
+    /// A table with a watermark whose options are [`INPUT`], and a view. No sinks.
     pub sql: String,
     /// What the closed loop writes.
     pub output: Answer,
@@ -105,8 +107,8 @@ impl InputFormat {
 /// Where records come from.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
-    /// The built-in generator of orders; `rows` of its settings is set for each run.
-    Orders {
+    /// The built-in generator; `rows` of its settings is set for each run.
+    Generated {
         /// Its settings.
         plan: GeneratorPlan,
         /// One file with all partitions and a column that names them, instead of a file each.
@@ -135,25 +137,25 @@ pub struct Expect {
     pub changes: u64,
     /// SHA-256 of the changelog as NDJSON, in hexadecimal.
     pub changelog: String,
-    /// SHA-256 of the metrics table as CSV.
-    pub metrics: String,
+    /// SHA-256 of the metrics table as CSV; of views with windows.
+    pub metrics: Option<String>,
 }
 
 impl Expect {
-    /// The digest of one of the outputs.
-    pub fn digest(&self, answer: Answer) -> &str {
+    /// The digest of one of the outputs, if the view has it.
+    pub fn digest(&self, answer: Answer) -> Option<&str> {
         match answer {
-            Answer::Metrics => &self.metrics,
-            Answer::Changelog => &self.changelog,
+            Answer::Metrics => self.metrics.as_deref(),
+            Answer::Changelog => Some(&self.changelog),
         }
     }
 
-    /// As it stands in a definition.
-    pub fn to_toml(&self) -> String {
+    /// As it stands in a definition, or under one of its variants.
+    pub fn to_toml(&self, variant: bool) -> String {
         let Expect { rows, changes, changelog, metrics } = self;
-        format!(
-            "[[expect]]\nrows = {rows}\nchanges = {changes}\nchangelog = \"{changelog}\"\nmetrics = \"{metrics}\"\n"
-        )
+        let head = if variant { "[[variant.expect]]" } else { "[[expect]]" };
+        let metrics = metrics.as_ref().map(|digest| format!("metrics = \"{digest}\"\n")).unwrap_or_default();
+        format!("{head}\nrows = {rows}\nchanges = {changes}\nchangelog = \"{changelog}\"\n{metrics}")
     }
 }
 
@@ -164,8 +166,7 @@ struct Written {
     about: String,
     sql: Option<String>,
     sql_file: Option<String>,
-    #[serde(default)]
-    output: Answer,
+    output: Option<Answer>,
     #[serde(default = "default_rows")]
     rows: u64,
     #[serde(default)]
@@ -175,6 +176,8 @@ struct Written {
     open: WrittenOpen,
     #[serde(default)]
     expect: Vec<Expect>,
+    #[serde(default)]
+    variant: Vec<Variant>,
 }
 
 fn default_rows() -> u64 {
@@ -194,79 +197,64 @@ impl Default for WrittenOpen {
     }
 }
 
-/// The settings of `slackwater gen`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WrittenOrders {
-    seed: Option<u64>,
-    rate: Option<f64>,
-    keys: Option<u64>,
-    partitions: Option<u32>,
-    #[serde(default)]
-    partition_column: bool,
-    delay_mean: Option<String>,
-    late_share: Option<f64>,
-    late_max: Option<String>,
-    silent_every: Option<String>,
-    silent_for: Option<String>,
-    start: Option<String>,
-}
-
-impl WrittenOrders {
-    fn input(self) -> Result<Input, String> {
-        let mut plan = generator::default_plan();
-        fn set<T>(to: &mut T, value: Option<T>) {
-            value.into_iter().for_each(|value| *to = value);
-        }
-        set(&mut plan.seed, self.seed);
-        set(&mut plan.rate, self.rate);
-        set(&mut plan.keys, self.keys);
-        set(&mut plan.partitions, self.partitions);
-        set(&mut plan.late_share, self.late_share);
-        let duration = |name: &str, text: Option<String>| {
-            text.map(|t| parse_duration(&t).map_err(|e| format!("input.{name}: {e}"))).transpose()
-        };
-        set(&mut plan.delay_mean_us, duration("delay_mean", self.delay_mean)?);
-        set(&mut plan.late_max_us, duration("late_max", self.late_max)?);
-        set(&mut plan.silent_every_us, duration("silent_every", self.silent_every)?);
-        set(&mut plan.silent_for_us, duration("silent_for", self.silent_for)?);
-        if let Some(text) = self.start {
-            plan.start_us = parse_timestamp(text.as_bytes()).ok_or_else(|| {
-                format!("input.start: expected a time such as 2026-01-01T00:00:00Z, found \"{text}\"")
-            })?;
-        }
-        Ok(Input::Orders { plan, partition_column: self.partition_column })
-    }
-}
-
 impl Definition {
-    /// Reads a definition. `name` is its name, `place` says for messages where it stands, and `read` gives the text of a
-    /// file that it names, by the path as written.
+    /// Reads a file of definitions: one, or one for each of its variants. `name` is its name, `place` says for messages where it
+    /// stands, and `read` gives the text of a file that it names, by the path as written.
     ///
     /// # Errors
     /// When it is not what a definition must be; the place is the definition's.
-    pub fn parse(name: &str, place: &str, text: &str, read: &dyn Fn(&str) -> Result<String>) -> Result<Definition> {
+    pub fn parse(
+        name: &str,
+        place: &str,
+        text: &str,
+        read: &dyn Fn(&str) -> Result<String>,
+    ) -> Result<Vec<Definition>> {
         let wrong = |message: String| Error::usage(message).at(place);
-        let written: Written = toml::from_str(text).map_err(|e| wrong(e.to_string().trim_end().to_owned()))?;
-        let sql = match (written.sql, written.sql_file) {
+        let mut written: Written = toml::from_str(text).map_err(|e| wrong(e.to_string().trim_end().to_owned()))?;
+        let sql = match (written.sql.take(), written.sql_file.take()) {
             (Some(sql), None) => sql,
             (None, Some(file)) => read(&file)?,
             _ => return Err(wrong("expected one of \"sql\" and \"sql_file\"".to_owned())),
         };
-        let input = input(written.input).map_err(wrong)?;
-        let definition = Definition {
-            name: name.to_owned(),
-            about: written.about,
-            sql,
-            output: written.output,
-            rows: written.rows,
-            format: written.format,
-            input,
-            open: OpenSettings { rate: written.open.rate, seconds: written.open.seconds },
-            expect: written.expect,
+        let variants = std::mem::take(&mut written.variant);
+        if variants.is_empty() {
+            let input = settings::input(written.input.clone()).map_err(wrong)?;
+            let definition = written.definition(name.to_owned(), sql, input);
+            return Ok(vec![definition.checked(written.output, place)?]);
+        }
+        if !written.expect.is_empty() {
+            return Err(wrong("with variants, answers are those of a variant: [[variant.expect]]".to_owned()));
+        }
+        let mut out: Vec<Definition> = Vec::new();
+        for variant in variants {
+            let name = format!("{name}-{}", variant.name);
+            if out.iter().any(|other| other.name == name) {
+                return Err(wrong(format!("two variants are called \"{}\"", variant.name)));
+            }
+            let input = settings::input(variant.over(&written.input)).map_err(wrong)?;
+            let mut definition = written.definition(name, sql.clone(), input);
+            definition.variant = true;
+            definition.about = format!("{}, {}", definition.about, variant.about.unwrap_or(variant.name));
+            definition.expect = variant.expect;
+            out.push(definition.checked(written.output, place)?);
+        }
+        Ok(out)
+    }
+
+    /// The definition with its output, which `output` asks for.
+    fn checked(mut self, output: Option<Answer>, place: &str) -> Result<Definition> {
+        let check = |definition: &mut Definition| {
+            definition.check()?;
+            let answers = definition.answers()?;
+            definition.output = output.or(answers.first().copied()).unwrap_or_default();
+            if !answers.contains(&definition.output) {
+                return Err(Error::usage("a view without windows has no metrics")
+                    .with_hint("leave \"output\" out, or make it \"changelog\""));
+            }
+            Ok(())
         };
-        definition.check().map_err(|error| if error.place().is_none() { error.at(place) } else { error })?;
-        Ok(definition)
+        check(&mut self).map_err(|error| if error.place().is_none() { error.at(place) } else { error })?;
+        Ok(self)
     }
 
     fn check(&self) -> Result<()> {
@@ -274,7 +262,7 @@ impl Definition {
             return Err(Error::usage(format!("the SQL must hold {INPUT} once, as the options of its table"))
                 .with_hint(format!("CREATE TABLE orders (…) WITH ({INPUT})")));
         }
-        if let Input::Orders { .. } = self.input {
+        if let Input::Generated { .. } = self.input {
             self.check_rows(self.rows)?;
         }
         let OpenSettings { rate, seconds } = self.open;
@@ -283,9 +271,16 @@ impl Definition {
                 "[open]: expected a rate above 0 and at most 1000000000, and above 0 and at most 86400 seconds; found {rate} and {seconds}"
             )));
         }
+        let answers = self.answers()?;
         for (i, expect) in self.expect.iter().enumerate() {
-            let digests = [&expect.changelog, &expect.metrics];
-            if digests.iter().any(|d| d.len() != 64 || d.bytes().any(|b| !matches!(b, b'0'..=b'9' | b'a'..=b'f'))) {
+            if expect.metrics.is_some() != answers.contains(&Answer::Metrics) {
+                return Err(Error::usage(format!(
+                    "the answer to {} records: expected a digest of the metrics if the view has windows, and none if not",
+                    expect.rows
+                )));
+            }
+            let mut digests = std::iter::once(&expect.changelog).chain(&expect.metrics);
+            if digests.any(|d| d.len() != 64 || d.bytes().any(|b| !matches!(b, b'0'..=b'9' | b'a'..=b'f'))) {
                 return Err(Error::usage(format!(
                     "the answer to {} records: a digest is 64 hexadecimal digits in lower case",
                     expect.rows
@@ -296,8 +291,12 @@ impl Definition {
             }
         }
         let program = self.planned()?;
-        let generated = matches!(self.input, Input::Orders { .. });
-        program.tables.iter().filter(|_| generated).try_for_each(generator::check_table)
+        match &self.input {
+            Input::Generated { plan, .. } => {
+                program.tables.iter().try_for_each(|table| generator::check_table(plan.workload, table))
+            }
+            Input::Replay(_) => Ok(()),
+        }
     }
 
     /// Checks a number of records that an input is to have.
@@ -309,7 +308,7 @@ impl Definition {
             return Err(Error::usage(format!("expected 1 to {ROWS_MAX} records, found {rows}")));
         }
         match &self.input {
-            Input::Orders { plan, .. } => generator::check_plan(&GeneratorPlan { rows, ..plan.clone() }),
+            Input::Generated { plan, .. } => generator::check_plan(&GeneratorPlan { rows, ..plan.clone() }),
             Input::Replay(_) => Ok(()),
         }
     }
@@ -373,14 +372,28 @@ impl Definition {
     /// # Errors
     /// As [`Definition::program`].
     pub fn view(&self) -> Result<String> {
+        self.look().map(|(name, _)| name)
+    }
+
+    /// The outputs that the view has; the usual one first.
+    ///
+    /// # Errors
+    /// As [`Definition::program`].
+    pub fn answers(&self) -> Result<&'static [Answer]> {
+        let (_, windows) = self.look()?;
+        Ok(if windows { &[Answer::Metrics, Answer::Changelog] } else { &[Answer::Changelog] })
+    }
+
+    /// The view's name, and whether it has windows.
+    fn look(&self) -> Result<(String, bool)> {
         let text = self.sql.replace(INPUT, &self.options(&anywhere()));
         let program = sql::plan(&self.name, &text, &sql::BareSelectDefaults::default())?;
-        let windowed = |view: &&ViewPlan| matches!(view.kind, ViewKind::Windowed(_));
-        let named = |view: &ViewPlan| view.name.clone();
         match (program.tables.as_slice(), program.views.as_slice(), program.sinks.as_slice()) {
-            ([table], [view], sinks) => match Some(view).filter(windowed).and_then(named) {
-                // One without a name is implied.
-                Some(name) if table.event_time.is_some() && sinks.iter().all(|s| s.name.is_none()) => Ok(name),
+            ([table], [view], sinks) => match view.name.clone() {
+                // A sink without a name is implied.
+                Some(name) if table.event_time.is_some() && sinks.iter().all(|s| s.name.is_none()) => {
+                    Ok((name, matches!(view.kind, ViewKind::Windowed(_))))
+                }
                 _ => Err(shape()),
             },
             _ => Err(shape()),
@@ -388,8 +401,26 @@ impl Definition {
     }
 }
 
+impl Written {
+    /// The definition, not checked.
+    fn definition(&self, name: String, sql: String, input: Input) -> Definition {
+        Definition {
+            name,
+            variant: false,
+            about: self.about.clone(),
+            sql,
+            output: Answer::default(),
+            rows: self.rows,
+            format: self.format,
+            input,
+            open: OpenSettings { rate: self.open.rate, seconds: self.open.seconds },
+            expect: self.expect.clone(),
+        }
+    }
+}
+
 fn shape() -> Error {
-    Error::usage("the SQL must be one table with a watermark, one view that groups by a window, and no sink")
+    Error::usage("the SQL must be one table with a watermark, one view, and no sink")
         .with_hint("CREATE TABLE t (…, WATERMARK FOR …) WITH ({input}); CREATE MATERIALIZED VIEW v AS SELECT …")
 }
 
@@ -421,40 +452,22 @@ fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', "''"))
 }
 
-/// Either a generator with its options or a file.
-fn input(mut table: toml::Table) -> Result<Input, String> {
-    let text = |value: toml::Value, name: &str| match value {
-        toml::Value::String(text) => Ok(text),
-        other => Err(format!("input.{name}: expected a text, found {}", other.type_str())),
-    };
-    match (table.remove("generator"), table.remove("replay")) {
-        (Some(generator), None) => match text(generator, "generator")?.as_str() {
-            "orders" => {
-                let written: WrittenOrders =
-                    toml::Value::Table(table).try_into().map_err(|e| format!("input: {}", e.to_string().trim_end()))?;
-                written.input()
-            }
-            other => Err(format!("input.generator: expected \"orders\", found \"{other}\"")),
-        },
-        (None, Some(replay)) => match table.keys().next() {
-            None => Ok(Input::Replay(PathBuf::from(text(replay, "replay")?))),
-            Some(more) => Err(format!("input: a replay has no \"{more}\"")),
-        },
-        _ => Err("input: expected one of \"generator\" and \"replay\"".to_owned()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Workload;
 
     const MINIMAL: &str = "about = 'x'\nsql = '''CREATE TABLE o (customer_id BIGINT, event_time TIMESTAMP, \
          WATERMARK FOR event_time AS event_time) WITH ({input});\nCREATE MATERIALIZED VIEW \"a \"\"b\" AS SELECT \
          customer_id, window_start, window_end, count(*) AS n FROM TUMBLE(o, event_time, INTERVAL '1 minute') \
          GROUP BY customer_id, window_start, window_end;'''\n[input]\ngenerator = 'orders'\n";
 
-    fn parse(text: &str) -> Result<Definition> {
+    fn parse_all(text: &str) -> Result<Vec<Definition>> {
         Definition::parse("d", "d.toml", text, &|file| Err(Error::usage(format!("no {file}"))))
+    }
+
+    fn parse(text: &str) -> Result<Definition> {
+        parse_all(text).map(|mut all| all.pop().unwrap())
     }
 
     #[track_caller]
@@ -468,7 +481,7 @@ mod tests {
     fn what_is_not_said_has_a_default() {
         let found = parse(MINIMAL).unwrap();
         assert_eq!((found.output, found.format, found.rows), (Answer::Metrics, InputFormat::Ndjson, 1_000_000));
-        assert_eq!(found.input, Input::Orders { plan: generator::default_plan(), partition_column: false });
+        assert_eq!(found.input, Input::Generated { plan: generator::default_plan(), partition_column: false });
         assert_eq!(found.open, OpenSettings { rate: 100_000.0, seconds: 20.0 });
         assert_eq!(found.expected(5), None);
     }
@@ -479,8 +492,9 @@ mod tests {
             "rows = 5\n{MINIMAL}keys = 7\nseed = 3\nrate = 50\npartitions = 2\ndelay_mean = '1s'\nlate_share = 0.5\n\
              late_max = '2m'\nsilent_every = '3m'\nsilent_for = '4s'\nstart = '1970-01-01T00:00:01Z'\n"
         );
-        let Input::Orders { plan, .. } = parse(&text).unwrap().input else { panic!("orders") };
+        let Input::Generated { plan, .. } = parse(&text).unwrap().input else { panic!("orders") };
         let expected = GeneratorPlan {
+            workload: Workload::Orders,
             seed: 3,
             rows: generator::default_plan().rows,
             rate: 50.0,
@@ -509,12 +523,50 @@ mod tests {
     #[test]
     fn expectations_are_read_as_they_are_written() {
         let digest = "0123456789abcdef".repeat(4);
-        let expect = Expect { rows: 20, changes: 3, changelog: digest.clone(), metrics: digest.clone() };
-        let found = parse(&format!("{MINIMAL}{}", expect.to_toml())).unwrap();
+        let expect = Expect { rows: 20, changes: 3, changelog: digest.clone(), metrics: Some(digest.clone()) };
+        let found = parse(&format!("{MINIMAL}{}", expect.to_toml(false))).unwrap();
         assert_eq!(found.expected(20), Some(&expect));
         assert_eq!(found.expected(21), None);
-        refused(&format!("{MINIMAL}{0}{0}", expect.to_toml()), "twice");
-        refused(&format!("{MINIMAL}{}", expect.to_toml().replace("0123", "0X23")), "64 hexadecimal digits");
+        refused(&format!("{MINIMAL}{0}{0}", expect.to_toml(false)), "twice");
+        refused(&format!("{MINIMAL}{}", expect.to_toml(false).replace("0123", "0X23")), "64 hexadecimal digits");
+    }
+
+    #[test]
+    fn variants_are_definitions_of_their_own() {
+        let digest = "0123456789abcdef".repeat(4);
+        let expect = Expect { rows: 20, changes: 3, changelog: digest.clone(), metrics: Some(digest) };
+        let text = format!(
+            "{MINIMAL}late_share = 0.5\nkeys = 7\n[[variant]]\nname = 'a'\n[[variant]]\nname = 'b'\nabout = 'all late'\n\
+             input.late_share = 1.0\n{}",
+            expect.to_toml(true)
+        );
+        let found = parse_all(&text).unwrap();
+        let plan = |d: &Definition| match &d.input {
+            Input::Generated { plan, .. } => (plan.late_share, plan.keys),
+            Input::Replay(_) => panic!("generated"),
+        };
+        let seen: Vec<_> = found.iter().map(|d| (d.name.as_str(), d.about.as_str(), d.variant, plan(d))).collect();
+        assert_eq!(seen, [("d-a", "x, a", true, (0.5, 7)), ("d-b", "x, all late", true, (1.0, 7))]);
+        assert_eq!((found[0].expected(20), found[1].expected(20)), (None, Some(&expect)));
+        refused(&text.replace("'b'", "'a'"), "two variants are called \"a\"");
+        refused(&text.replace("input.late_share = 1", "input.lat_share = 1"), "lat_share");
+        refused(&text.replace("'b'", "'B/x'"), "expected a name");
+        refused(&text.replace("[[variant.expect]]", "[[variant]]\nname = 'c'\n[[expect]]"), "[[variant.expect]]");
+    }
+
+    #[test]
+    fn views_without_windows_have_a_changelog_only() {
+        let (from, to) = (MINIMAL.find("SELECT").unwrap(), MINIMAL.find("[input]").unwrap() - 4);
+        let text = format!("{}SELECT customer_id FROM o;{}", &MINIMAL[..from], &MINIMAL[to..]);
+        let found = parse(&text).unwrap();
+        assert_eq!((found.output, found.answers().unwrap()), (Answer::Changelog, &[Answer::Changelog][..]));
+        refused(&format!("output = 'metrics'\n{text}"), "no metrics");
+        let digest = "0123456789abcdef".repeat(4);
+        let mut expect = Expect { rows: 20, changes: 20, changelog: digest.clone(), metrics: None };
+        assert_eq!(parse(&format!("{text}{}", expect.to_toml(false))).unwrap().expected(20), Some(&expect));
+        refused(&format!("{MINIMAL}{}", expect.to_toml(false)), "if the view has windows");
+        expect.metrics = Some(digest);
+        refused(&format!("{text}{}", expect.to_toml(false)), "if the view has windows");
     }
 
     #[test]
@@ -523,7 +575,10 @@ mod tests {
         refused(&MINIMAL.replace("about", "abuot"), "abuot");
         refused(&MINIMAL.replace("{input}", ""), "{input}");
         refused(&MINIMAL.replace("sql = ", "sql_file = 'q'\nsql = "), "one of");
-        refused(&MINIMAL.replace("orders'", "nexmark'"), "expected \"orders\", found \"nexmark\"");
+        refused(&MINIMAL.replace("orders'", "people'"), "expected \"orders\" or \"nexmark\", found \"people\"");
+        refused(&MINIMAL.replace("orders'", "nexmark'"), "no column \"customer_id\"");
+        refused(&format!("{}keys = 5\n", MINIMAL.replace("orders'", "nexmark'")), "input.keys: this is for orders");
+        refused(&format!("{MINIMAL}delay_mean = '-1s'\n"), "delay_mean");
         refused(&format!("{MINIMAL}replay = 'x'\n"), "one of \"generator\" and \"replay\"");
         refused(&MINIMAL.replace("generator = 'orders'", "replay = 'x'\nkeys = 5"), "a replay has no \"keys\"");
         refused(&format!("{MINIMAL}kyes = 1\n"), "kyes");

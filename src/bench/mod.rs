@@ -18,4 +18,5 @@ pub mod moments;
 pub mod report;
 pub mod schedule;
 pub mod search;
+mod settings;
 pub mod stats;

@@ -41,6 +41,11 @@ impl Moments {
         }
     }
 
+    /// The line that makes a row of a view without windows due: as with corrections, others may get its stamp until then.
+    pub fn row_due(&self, answer: &Answer) -> Option<u64> {
+        self.passed(answer.watermark_us)
+    }
+
     /// Microseconds of event time by which the frontier moved, and between which lines.
     pub fn travelled(&self) -> Option<(i64, u64, u64)> {
         let (first, last) = (self.steps.first()?, self.steps.last()?);

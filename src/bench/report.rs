@@ -68,7 +68,7 @@ pub struct TableFacts {
     pub tick_us: i64,
     /// Fixed delay of the watermark, if it is one.
     pub delay_us: Option<i64>,
-    /// Length of windows.
+    /// Length of windows; 0 without windows.
     pub window_us: i64,
     /// Distance of their starts.
     pub slide_us: i64,

@@ -11,6 +11,7 @@ mod outputs;
 mod progress;
 pub mod run;
 pub mod schema;
+mod stderr;
 mod supervise;
 pub mod verify;
 
@@ -43,7 +44,7 @@ enum Command {
     Run(run::RunArgs),
     /// Show the plan, the rule of lateness in words, and what a late record would get.
     Explain(explain::ExplainArgs),
-    /// Write the built-in generator's stream of orders.
+    /// Write the built-in generator's records, orders or NEXMark's.
     Gen(r#gen::GenArgs),
     /// Run the input through the brute-force oracle as well and prove changelog and ledger equal.
     Verify(verify::VerifyArgs),

@@ -1,18 +1,18 @@
 //! `--local-processes`: starts the processes of a cluster on this machine, and sees that all of them end.
 
 use super::exit;
+use super::stderr::Stderr;
 use crate::cluster::secret::VARIABLE;
 use crate::error::{Error, Result};
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
-use std::io::{IsTerminal, Read, Write};
+use std::io::{IsTerminal, Write};
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Tells a process that it was started by another, and dies with it.
@@ -21,8 +21,6 @@ pub(super) const SUPERVISED: &str = "SLACKWATER_SUPERVISED";
 const STEP: Duration = Duration::from_millis(10);
 /// How long the others may take to end after one has failed: they find out by themselves.
 const GRACE_STEPS: u32 = 500;
-/// What is kept of a process's standard error.
-const STDERR_BYTES_MAX: u64 = 64 << 10;
 
 /// One process.
 struct Member {
@@ -30,7 +28,7 @@ struct Member {
     /// Whether it gets the terminal's signals by itself.
     grouped: bool,
     status: Option<ExitStatus>,
-    stderr: Option<JoinHandle<Vec<u8>>>,
+    stderr: Stderr,
 }
 
 /// Runs this very command on `processes` processes. Their standard output is process 0's, as is standard error, unless
@@ -140,16 +138,7 @@ fn start(process: usize, processes: usize, hosts: &Path, secret: &str) -> Result
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     }
     let mut child = command.spawn().map_err(failed)?;
-    let stderr = child.stderr.take().map(|pipe| {
-        std::thread::spawn(move || {
-            let mut text = Vec::new();
-            let mut pipe = pipe.take(STDERR_BYTES_MAX);
-            // What cannot be read cannot be shown.
-            let _ = pipe.read_to_end(&mut text);
-            let _ = std::io::copy(&mut pipe.into_inner(), &mut std::io::sink());
-            text
-        })
-    });
+    let stderr = Stderr::of(&mut child);
     Ok(Member { child, grouped, status: None, stderr })
 }
 
@@ -207,7 +196,7 @@ fn outcome(members: Vec<Member>) -> u8 {
             first = first.or(Some(status));
         }
         let killed = member.status.is_none_or(|s| s.code().is_none());
-        let text = member.stderr.map(|thread| thread.join().unwrap_or_default()).unwrap_or_default();
+        let text = member.stderr.finish();
         if process == 0 {
             said = status != exit::SUCCESS && !killed;
         } else if status != exit::SUCCESS && !text.is_empty() {

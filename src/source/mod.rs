@@ -254,7 +254,7 @@ pub fn open(table: &TablePlan, wanted: &BTreeSet<usize>, options: &SourceOptions
         }
         SourcePlan::Generator(plan) => {
             generator::check_plan(plan)?;
-            generator::check_table(table)?;
+            generator::check_table(plan.workload, table)?;
             Ok(generator::open(plan, table, wanted))
         }
     }

@@ -3,7 +3,7 @@
 use crate::aggregate::AggregateFunc;
 use crate::plan::{
     AggregatePlan, Format, LateRecords, LatenessScope, OnError, Program, SinkFormat, SinkMode, SinkTarget, SourcePlan,
-    TablePlan, ViewKind, ViewPlan, WindowPlan, WindowedPlan,
+    TablePlan, ViewKind, ViewPlan, WindowPlan, WindowedPlan, Workload,
 };
 use crate::time::format_duration;
 use std::fmt::Write;
@@ -54,15 +54,14 @@ fn table_text(table: &TablePlan, out: &mut String) {
     let source = match &table.source {
         SourcePlan::File { path, format } => format!("file {path}: {}", format_text(format)),
         SourcePlan::Stdin { format } => format!("standard input: {}", format_text(format)),
-        SourcePlan::Generator(g) => format!(
-            "generator: {} orders, seed {}, {} keys, {} records/s, {} partition{}",
-            g.rows,
-            g.seed,
-            g.keys,
-            g.rate,
-            g.partitions,
-            if g.partitions == 1 { "" } else { "s" }
-        ),
+        SourcePlan::Generator(g) => {
+            let keys = match g.workload {
+                Workload::Orders => format!("{} orders, seed {}, {} keys", g.rows, g.seed, g.keys),
+                Workload::Nexmark => format!("{} records of NEXMark, seed {}", g.rows, g.seed),
+            };
+            let plural = if g.partitions == 1 { "" } else { "s" };
+            format!("generator: {keys}, {} records/s, {} partition{plural}", g.rate, g.partitions)
+        }
     };
     line(out, 2, &format!("reads      {source}"));
     let columns: Vec<String> = table.columns.iter().map(|c| format!("{} {}", c.name, c.dtype)).collect();

@@ -10,7 +10,7 @@ use super::text::{SourceText, did_you_mean};
 use crate::error::Result;
 use crate::expr::{Expr, build};
 use crate::plan::{
-    ColumnPlan, CsvOptions, Format, GeneratorPlan, LateRecords, LatenessScope, OnError, SourcePlan, TablePlan,
+    ColumnPlan, CsvOptions, Format, GeneratorPlan, LateRecords, LatenessScope, OnError, SourcePlan, TablePlan, Workload,
 };
 use crate::source::generator;
 use crate::types::{DataType, Value};
@@ -29,7 +29,7 @@ const DELAY_DEFAULT_US: i64 = SECOND_US;
 const GENERATOR_PARTITIONS_MAX: u64 = 65_536;
 
 /// All options of a table.
-const OPTIONS: [&str; 28] = [
+const OPTIONS: [&str; 29] = [
     "connector",
     "path",
     "format",
@@ -48,6 +48,7 @@ const OPTIONS: [&str; 28] = [
     "late_records",
     "on_error",
     "rejects",
+    "workload",
     "seed",
     "rows",
     "rate",
@@ -64,7 +65,7 @@ const OPTIONS: [&str; 28] = [
 enum Connector {
     File,
     Stdin,
-    Generator,
+    Generator(Workload),
 }
 
 /// Connectors to come.
@@ -78,11 +79,11 @@ enum FormatName {
     Parquet,
 }
 
-/// Columns of the generator's orders.
-fn generator_columns() -> Vec<ColumnPlan> {
+/// Columns of the generator's records.
+fn generator_columns(workload: Workload) -> Vec<ColumnPlan> {
     let column =
         |(name, dtype): (&str, DataType)| ColumnPlan { name: name.to_owned(), path: vec![name.to_owned()], dtype };
-    generator::columns().into_iter().map(column).collect()
+    generator::columns(workload).into_iter().map(column).collect()
 }
 
 /// Binds a `CREATE TABLE`.
@@ -109,7 +110,7 @@ pub(super) fn bind_table(
     let connector = connector(&mut options)?;
     let columns = match (statement.columns, connector) {
         (Some(columns), _) => declared(source, &columns)?,
-        (None, Connector::Generator) => generator_columns(),
+        (None, Connector::Generator(workload)) => generator_columns(workload),
         (None, _) => {
             let error = options.missing("expected the columns of the table in parentheses");
             return Err(error.with_hint("slackwater schema FILE prints a CREATE TABLE for a file"));
@@ -119,16 +120,18 @@ pub(super) fn bind_table(
         Scope { source, table: &name, columns: &columns, qualifier: Some(statement.name.clone()), windowed: false };
     let watermark = match &statement.watermark {
         Some((path, expr)) => Some(watermark(&scope, path, expr)?),
-        None if connector == Connector::Generator => default_watermark(&columns),
-        None => None,
+        None => match connector {
+            Connector::Generator(workload) => default_watermark(workload, &columns),
+            _ => None,
+        },
     };
     let plan = settings(&scope, &mut options, connector, watermark)?;
     let why = match connector {
-        Connector::Generator => "with connector = 'generator'",
+        Connector::Generator(_) => "with connector = 'generator'",
         _ => "with this connector and format",
     };
     if let SourcePlan::Generator(generator) = &plan.source {
-        let checked = generator::check_table(&plan).and_then(|()| generator::check_plan(generator));
+        let checked = generator::check_table(generator.workload, &plan).and_then(|()| generator::check_plan(generator));
         checked.map_err(|e| {
             let error = source.error(owner, e.message());
             match e.hint() {
@@ -146,8 +149,12 @@ pub(super) fn bind_table(
 
 fn connector(options: &mut Options<'_>) -> Result<Connector> {
     const CONNECTORS: [(&str, Connector); 3] =
-        [("file", Connector::File), ("stdin", Connector::Stdin), ("generator", Connector::Generator)];
+        [("file", Connector::File), ("stdin", Connector::Stdin), ("generator", Connector::Generator(Workload::Orders))];
     match options.choice("connector", &CONNECTORS)? {
+        Some((Connector::Generator(usual), _)) => {
+            let workload = options.choice("workload", &Workload::NAMED)?;
+            Ok(Connector::Generator(workload.map_or(usual, |(workload, _)| workload)))
+        }
         Some((connector, _)) => Ok(connector),
         None if options.has("path") => Ok(Connector::File),
         None => {
@@ -178,8 +185,12 @@ fn declared(source: &SourceText<'_>, columns: &[ColumnStatement]) -> Result<Vec<
 type Watermark = (usize, Expr, Option<i64>);
 
 /// The generator's record time minus a second.
-fn default_watermark(columns: &[ColumnPlan]) -> Option<Watermark> {
-    let at = columns.iter().position(|c| c.name == "event_time")?;
+fn default_watermark(workload: Workload, columns: &[ColumnPlan]) -> Option<Watermark> {
+    let name = match workload {
+        Workload::Orders => "event_time",
+        Workload::Nexmark => "date_time",
+    };
+    let at = columns.iter().position(|c| c.name == name)?;
     let delay = Expr::literal(Value::Interval(DELAY_DEFAULT_US), DataType::Interval);
     let expr = build::call(crate::expr::Func::Sub, vec![Expr::column(at, DataType::Timestamp), delay]).ok()?;
     Some((at, expr, Some(DELAY_DEFAULT_US)))
@@ -287,7 +298,7 @@ fn settings(
     connector: Connector,
     watermark: Option<Watermark>,
 ) -> Result<TablePlan> {
-    let generator = connector == Connector::Generator;
+    let generator = matches!(connector, Connector::Generator(_));
     let by_name = |name: &str| scope.columns.iter().position(|c| generator && c.name == name);
     let arrival = column_option(scope, options, "arrival_time", &[DataType::Timestamp])?.map(|(at, _)| at);
     let arrival_time = arrival.or_else(|| by_name("arrival_time"));
@@ -308,7 +319,7 @@ fn settings(
         .map_or(OnError::Reject, |(v, _)| v);
     let rejects = options.output_file("rejects")?.map(|(v, _)| v);
     let source = match connector {
-        Connector::Generator => SourcePlan::Generator(generator_plan(options)?),
+        Connector::Generator(workload) => SourcePlan::Generator(generator_plan(options, workload)?),
         Connector::Stdin => SourcePlan::Stdin { format: format(options, None)? },
         _ => {
             let Some(path) = options.file("path")? else {
@@ -485,7 +496,7 @@ fn csv_options(options: &mut Options<'_>, delimiter: u8) -> Result<CsvOptions> {
 }
 
 /// The generator's options; `partitions` is the number of partitions here.
-fn generator_plan(options: &mut Options<'_>) -> Result<GeneratorPlan> {
+fn generator_plan(options: &mut Options<'_>, workload: Workload) -> Result<GeneratorPlan> {
     let default = generator::default_plan();
     let zero = "a duration of zero or more";
     let start_us = match options.text("start")? {
@@ -495,8 +506,13 @@ fn generator_plan(options: &mut Options<'_>) -> Result<GeneratorPlan> {
                 .at(span, format!("option \"start\": expected a time such as '2026-01-01T00:00:00Z', found '{text}'"))
         })?,
     };
+    if let (Some(place), Workload::Nexmark) = (options.place("keys"), workload) {
+        let error = options.at(place, "option \"keys\" is for workload = 'orders'");
+        return Err(error.with_hint("how many auctions and people NEXMark has follows from rate and rows"));
+    }
     let partitions = options.whole("partitions", 1, GENERATOR_PARTITIONS_MAX)?;
     Ok(GeneratorPlan {
+        workload,
         seed: options.whole("seed", 0, u64::MAX)?.unwrap_or(default.seed),
         rows: options.whole("rows", 0, u64::MAX)?.unwrap_or(default.rows),
         rate: options

@@ -54,7 +54,7 @@ fn the_built_in_definitions_know_their_answers_to_20000_records() {
     let ran = folder.run(&[&["bench", definitions], &args[..]].concat()).ok();
     let report = folder.json("out.json");
     let benches = report["benches"].as_array().expect("benches");
-    assert!(benches.len() >= 9, "{}", benches.len());
+    assert!(benches.len() >= 24, "{}", benches.len());
     for bench in benches {
         assert_eq!(bench["closed"]["answer"]["known"], "beforehand", "{bench:#}");
         assert_eq!(count(bench, "/closed/records"), 20_000);
@@ -143,6 +143,56 @@ fn rates_are_searched() {
     folder.run(&none).fails(2, &["no window closes in time", "--seconds"]);
 }
 
+/// Bids as they are: a view without windows, in variants.
+const BIDS: &str = r#"
+about = "bids"
+rows = 1_000
+sql = '''
+CREATE TABLE events (
+  kind TEXT, auction BIGINT, price BIGINT, date_time TIMESTAMP,
+  WATERMARK FOR date_time AS date_time - INTERVAL '500 milliseconds'
+) WITH ({input}, granularity = '100ms');
+CREATE MATERIALIZED VIEW bids AS SELECT auction, price FROM events WHERE kind = 'bid';
+'''
+[input]
+generator = "nexmark"
+rate = 200
+[[variant]]
+name = "late-0"
+input.late_share = 0.0
+[[variant]]
+name = "late-50"
+about = "half of them late"
+input.late_share = 0.5
+input.late_max = "5s"
+"#;
+
+#[test]
+fn views_without_windows_and_variants_are_measured() {
+    let folder = Folder::with("bids.toml", BIDS);
+    let blessed = folder.run(&["bench", "bids.toml", "--bless", "--crews", "1x1,2x1"]).ok().stdout;
+    let head = "# The oracle's; the same bytes from 1 x 1, 2 x 1.\n[[variant.expect]]\nrows = 1000\nchanges = 920\n";
+    assert_eq!(blessed.matches(head).count(), 2, "{blessed}");
+    assert!(blessed.contains("# For bids-late-0.\n") && !blessed.contains("metrics"), "{blessed}");
+    let (_, last) = blessed.split_once("# For bids-late-50.\n").expect("two variants");
+    folder.write("bids.toml", format!("{BIDS}\n{last}"));
+    let quick = ["bench", "bids.toml", "--crews", "1x2", "--repeats", "1", "--warm-up-runs", "0"];
+    let stdout = folder.run(&quick).ok().stdout;
+    assert!(stdout.contains("\nbids-late-50: bids, half of them late\n") && stdout.contains("no windows"), "{stdout}");
+    assert!(stdout.contains("NOT KNOWN BEFOREHAND") && stdout.contains("as expected"), "{stdout}");
+    // In the open loop no row comes before it is due, and all but those of the last watermark have their moments.
+    let open = ["bench", "bids.toml", "--rate", "20k", "--rows", "1000", "--warm-up", "0s", "--json", "-"];
+    let report: Value = serde_json::from_str(&folder.run(&open).ok().stdout).expect("nothing but JSON");
+    for bench in report["benches"].as_array().expect("benches") {
+        let run = &bench["open"][0]["runs"][0];
+        assert_eq!(count(run, "/first/count") + count(run, "/answers_at_end"), 920, "{bench:#}");
+        assert!(count(run, "/first/count") > 300 && count(run, "/corrections/count") == 0, "{bench:#}");
+    }
+    let wrong = folder.read("bids.toml").replace("auction, price FROM", "auction, price + 1 AS price FROM");
+    folder.write("bids.toml", wrong);
+    folder.run(&quick).fails(1, &["bids-late-50: WRONG ANSWER to 1000 records: expected the changelog"]);
+}
+
 #[test]
 fn files_are_replayed() {
     let folder = Folder::new();
@@ -168,6 +218,9 @@ fn what_cannot_be_measured_is_refused() {
     let folder = Folder::with("broken.toml", SECONDS.replace("keys = 5", "kyes = 5"));
     let listed = folder.run(&["bench"]).ok().stdout;
     assert!(listed.contains("q1-10k") && listed.contains("10,000 customers"), "{listed}");
+    assert!(listed.contains("nexmark-q5-late-10"), "{listed}");
+    folder.run(&["bench", "nexmark-q5-late-1", "--rate", "0"]).fails(2, &["100k"]);
+    folder.run(&["bench", "nexmark-q5-late-2"]).fails(2, &["no definition", "nexmark-q5"]);
     folder.run(&["bench", "q9"]).fails(2, &["no definition \"q9\"", "q1-10k"]);
     folder.run(&["bench", "broken.toml"]).fails(2, &["broken.toml: input: ", "kyes"]);
     folder.run(&["bench", "q1-10", "--rate", "0"]).fails(2, &["100k"]);

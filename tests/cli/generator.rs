@@ -78,6 +78,33 @@ fn partitions_as_files_and_as_a_column() {
 }
 
 #[test]
+fn nexmark_from_files_is_what_the_source_gives() {
+    let folder = Folder::new();
+    let columns = "kind TEXT, auction BIGINT, bidder BIGINT, price BIGINT, channel TEXT, url TEXT, seller BIGINT, category BIGINT, \
+                   initial_bid BIGINT, reserve BIGINT, expires TIMESTAMP, person BIGINT, name TEXT, city TEXT, state TEXT, \
+                   date_time TIMESTAMP, extra TEXT, WATERMARK FOR date_time AS date_time - INTERVAL '1 s'";
+    let all =
+        |with: &str| folder.sql(&format!("CREATE TABLE g ({columns}) WITH ({with}); SELECT * FROM g"), &[]).ok().rows();
+    let source = all(
+        "connector = 'generator', workload = 'nexmark', rows = 1000, rate = 100, late_share = 0.1, late_max = '5s'",
+    );
+    assert_eq!(source.len(), 1_000);
+    assert_eq!(source.iter().filter(|row| row["kind"] == "bid").count(), 920);
+    let settings = ["gen", "nexmark", "--rows", "1000", "--rate", "100", "--late-share", "0.1", "--late-max", "5s"];
+    for file in ["nexmark.ndjson", "nexmark.csv.gz"] {
+        folder.run(&[&settings[..], &["--out", file]].concat()).ok();
+        assert!(all(&format!("path = '{file}'")) == source, "{file}");
+    }
+    folder.run(&[&settings[..], &["--partitions", "2", "--out", "part.csv"]].concat()).ok();
+    let lines = |file: &str| folder.read(file).lines().count() - 1;
+    assert_eq!(lines("part-0.csv") + lines("part-1.csv"), 1_000);
+    assert!(folder.read("part-0.csv").starts_with("kind,auction,bidder,price,channel,url,"));
+    folder.run(&["gen", "nexmark", "--keys", "5"]).fails(2, &["--keys is for orders", "--rate"]);
+    folder.run(&["gen", "nexmark", "--format", "parquet"]).fails(2, &["NEXMark", "ndjson or csv"]);
+    folder.run(&["gen", "people"]).fails(2, &["nexmark"]);
+}
+
+#[test]
 fn gen_fails_cleanly() {
     let folder = Folder::new();
     std::fs::create_dir(folder.path("folder.csv")).unwrap();

@@ -25,22 +25,21 @@ use std::path::Path;
 /// a window anew at each instant: some GB, and minutes where keys are few.
 const CONTRIBUTIONS_MAX: u64 = 6_000_000;
 
-/// Both outputs.
-const OUTPUTS: [Answer; 2] = [Answer::Changelog, Answer::Metrics];
-
 /// What is to be put into the definition, as TOML.
 pub(super) fn run(session: &mut Session, definition: &Definition, asked: &Asked) -> Result<String> {
     let rows = asked.rows.unwrap_or(definition.rows);
     definition.check_rows(rows)?;
     let input = session.input(definition, rows)?.path.clone();
     let scratch = folder()?;
-    let job = Job::new(definition, &input, &OUTPUTS, scratch.path())?;
+    let job = Job::new(definition, &input, definition.answers()?, scratch.path())?;
     let mut found: Option<Expect> = None;
     for crew in &asked.crews {
         session.note(&format!("{}: run by {crew}", definition.name));
         let (_, records) = job.run(*crew, session)?;
         let (changelog, changes) = job.digest(Answer::Changelog)?;
-        let one = Expect { rows: records, changes, changelog, metrics: job.digest(Answer::Metrics)?.0 };
+        let metrics = definition.answers()?.contains(&Answer::Metrics);
+        let metrics = metrics.then(|| job.digest(Answer::Metrics)).transpose()?.map(|(digest, _)| digest);
+        let one = Expect { rows: records, changes, changelog, metrics };
         if let Some(first) = found.as_ref().filter(|first| **first != one) {
             return Err(differ(definition, *crew, first, &one));
         }
@@ -49,23 +48,26 @@ pub(super) fn run(session: &mut Session, definition: &Definition, asked: &Asked)
     let expect = found.ok_or_else(|| Error::usage("--bless: expected at least one crew"))?;
     let crews: Vec<String> = asked.crews.iter().map(Crew::to_string).collect();
     let crews = crews.join(", ");
+    let toml = expect.to_toml(definition.variant);
+    let name = &definition.name;
+    let head = if definition.variant { format!("# For {name}.\n") } else { String::new() };
     if expect.rows.saturating_mul(windows_of_a_record(definition)?) > CONTRIBUTIONS_MAX {
-        return Ok(format!("# Too much for the oracle; the same bytes from {crews}.\n{}", expect.to_toml()));
+        return Ok(format!("{head}# Too much for the oracle; the same bytes from {crews}.\n{toml}"));
     }
     session.note(&format!("{}: the oracle", definition.name));
     let by_oracle = Expect { rows: expect.rows, ..oracle(definition, &input)? };
     if by_oracle != expect {
-        let message = format!("{}: the engine's answer is not the oracle's", definition.name);
+        let message = format!("{name}: the engine's answer is not the oracle's");
         return Err(Error::output(message).with_hint("slackwater verify shows the difference"));
     }
-    Ok(format!("# The oracle's; the same bytes from {crews}.\n{}", expect.to_toml()))
+    Ok(format!("{head}# The oracle's; the same bytes from {crews}.\n{toml}"))
 }
 
-/// How many windows a record is in, at most.
+/// How many windows a record is in, at most; one row without windows.
 fn windows_of_a_record(definition: &Definition) -> Result<u64> {
     let facts = table_facts(definition)?;
     let slide_us = facts.slide_us.max(1);
-    Ok(u64::try_from((facts.window_us + slide_us - 1) / slide_us).unwrap_or(u64::MAX))
+    Ok(u64::try_from((facts.window_us + slide_us - 1) / slide_us).unwrap_or(u64::MAX).max(1))
 }
 
 fn differ(definition: &Definition, crew: Crew, first: &Expect, found: &Expect) -> Error {
@@ -78,7 +80,8 @@ fn differ(definition: &Definition, crew: Crew, first: &Expect, found: &Expect) -
 /// The answer by brute force, digested as it would be written.
 fn oracle(definition: &Definition, input: &Path) -> Result<Expect> {
     let scratch = folder()?;
-    let files: Vec<_> = OUTPUTS.iter().map(|answer| (*answer, scratch.path().join(answer.file()))).collect();
+    let answers = definition.answers()?;
+    let files: Vec<_> = answers.iter().map(|answer| (*answer, scratch.path().join(answer.file()))).collect();
     let program = definition.program(&Feed::Files(input), &Sink::Files(&files))?;
     let changes = oracle_changes(&program)?;
     let count = changes.len() as u64;
@@ -89,7 +92,8 @@ fn oracle(definition: &Definition, input: &Path) -> Result<Expect> {
     }
     output.prepare(true)?.sinks.into_iter().try_for_each(|sink| sink.complete().map(|_| ()))?;
     let digest = |answer: Answer| Digested::of(&scratch.path().join(answer.file())).map(|(digest, _)| digest);
-    Ok(Expect { rows: 0, changes: count, changelog: digest(Answer::Changelog)?, metrics: digest(Answer::Metrics)? })
+    let metrics = answers.contains(&Answer::Metrics).then(|| digest(Answer::Metrics)).transpose()?;
+    Ok(Expect { rows: 0, changes: count, changelog: digest(Answer::Changelog)?, metrics })
 }
 
 fn oracle_changes(program: &Program) -> Result<Vec<Change>> {

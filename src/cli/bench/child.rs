@@ -1,12 +1,12 @@
 //! The program itself as a child, with what it cost.
 
+use crate::cli::stderr::Stderr;
 use crate::cli::supervise::SUPERVISED;
 use crate::error::{Error, Result};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsStr;
-use std::io::Read;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -14,8 +14,6 @@ use std::time::{Duration, Instant};
 
 /// How often Ctrl-C is looked for.
 const WATCH: Duration = Duration::from_millis(50);
-/// What is kept of a child's standard error.
-const STDERR_BYTES_MAX: u64 = 16 << 10;
 
 /// The clock.
 #[expect(clippy::disallowed_methods, reason = "measuring is what this is for")]
@@ -84,7 +82,7 @@ pub(super) struct Running<'a> {
     pub begun: Instant,
     stop: &'a Stop,
     before: (f64, f64),
-    stderr: Option<std::thread::JoinHandle<Vec<u8>>>,
+    stderr: Stderr,
 }
 
 impl<'a> Running<'a> {
@@ -104,16 +102,7 @@ impl<'a> Running<'a> {
         let begun = now();
         let mut child = command.spawn().map_err(failed)?;
         stop.child.store(i32::try_from(child.id()).unwrap_or(0), Ordering::SeqCst);
-        let stderr = child.stderr.take().map(|pipe| {
-            std::thread::spawn(move || {
-                let mut text = Vec::new();
-                let mut pipe = pipe.take(STDERR_BYTES_MAX);
-                // What cannot be read cannot be shown.
-                let _ = pipe.read_to_end(&mut text);
-                let _ = std::io::copy(&mut pipe.into_inner(), &mut std::io::sink());
-                text
-            })
-        });
+        let stderr = Stderr::of(&mut child);
         Ok(Running { child, begun, stop, before, stderr })
     }
 
@@ -127,7 +116,7 @@ impl<'a> Running<'a> {
         let wall_s = self.begun.elapsed().as_secs_f64();
         self.stop.child.store(0, Ordering::SeqCst);
         let after = used();
-        let stderr = self.stderr.take().map(|thread| thread.join().unwrap_or_default()).unwrap_or_default();
+        let stderr = self.stderr.finish();
         self.stop.check()?;
         if !status.success() {
             return Err(run_failed(status, &stderr));

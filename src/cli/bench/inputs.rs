@@ -33,31 +33,17 @@ impl InputFiles {
         }
         let (path, folder, made_from) = match &definition.input {
             Input::Replay(path) => (path.clone(), None, None),
-            Input::Orders { plan, partition_column } => {
+            Input::Generated { plan, partition_column } => {
                 let folder = folder()?;
                 let suffix = definition.format.name();
                 r#gen::run(GenArgs {
-                    rows,
-                    rate: plan.rate,
-                    keys: plan.keys,
-                    seed: plan.seed,
-                    delay_mean: plan.delay_mean_us,
-                    late_share: plan.late_share,
-                    late_max: plan.late_max_us,
-                    silent_every: plan.silent_every_us,
-                    silent_for: plan.silent_for_us,
-                    start: plan.start_us,
-                    partitions: plan.partitions,
                     partition_column: *partition_column,
-                    format: Some(match definition.format {
-                        InputFormat::Ndjson => GenFormat::Ndjson,
-                        InputFormat::Csv => GenFormat::Csv,
-                        InputFormat::Parquet => GenFormat::Parquet,
-                    }),
-                    out: Some(folder.path().join(format!("orders.{suffix}"))),
+                    format: Some(gen_format(definition.format)),
+                    out: Some(folder.path().join(format!("input.{suffix}"))),
+                    ..GenArgs::of(&GeneratorPlan { rows, ..plan.clone() })
                 })?;
                 let several = plan.partitions > 1 && !partition_column;
-                let name = if several { format!("orders-*.{suffix}") } else { format!("orders.{suffix}") };
+                let name = if several { format!("input-*.{suffix}") } else { format!("input.{suffix}") };
                 (folder.path().join(name), Some(folder), Some(made_from))
             }
         };
@@ -76,25 +62,32 @@ pub(super) fn text(definition: &Definition, rows: u64) -> Result<Vec<u8>> {
     let one_stream = |hint: &str| {
         Err(Error::usage(format!("{name}: the open loop writes one stream of text")).with_hint(hint.to_owned()))
     };
-    let format = match definition.format {
-        InputFormat::Ndjson => GenFormat::Ndjson,
-        InputFormat::Csv => GenFormat::Csv,
-        InputFormat::Parquet => return one_stream("use format = \"ndjson\" or \"csv\""),
-    };
+    if definition.format == InputFormat::Parquet {
+        return one_stream("use format = \"ndjson\" or \"csv\"");
+    }
     match &definition.input {
         Input::Replay(path) => {
             let failed = |e| Error::input("cannot read the input").at(path.display().to_string()).with_source(e);
             let bytes = std::fs::read(path).map_err(failed)?;
             unpacked(path, bytes).map_err(failed)
         }
-        Input::Orders { plan, partition_column } if plan.partitions > 1 && !partition_column => {
+        Input::Generated { plan, partition_column } if plan.partitions > 1 && !partition_column => {
             one_stream("use partitions = 1, or partition_column = true")
         }
-        Input::Orders { plan, partition_column } => {
+        Input::Generated { plan, partition_column } => {
             let plan = GeneratorPlan { rows, ..plan.clone() };
-            r#gen::render(&plan, format, *partition_column)
+            r#gen::render(&plan, gen_format(definition.format), *partition_column)
                 .map_err(|e| Error::output("cannot make the input").with_source(e))
         }
+    }
+}
+
+/// What the generator calls the format.
+fn gen_format(format: InputFormat) -> GenFormat {
+    match format {
+        InputFormat::Ndjson => GenFormat::Ndjson,
+        InputFormat::Csv => GenFormat::Csv,
+        InputFormat::Parquet => GenFormat::Parquet,
     }
 }
 

@@ -21,8 +21,13 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The definitions that are built in: those of `benches/definitions`.
-pub const BUILT_IN: [(&str, &str); 9] = [
+/// The files of definitions that are built in: those of `benches/definitions`.
+pub const BUILT_IN: [(&str, &str); 14] = [
+    ("nexmark-q0", include_str!("../../../benches/definitions/nexmark-q0.toml")),
+    ("nexmark-q1", include_str!("../../../benches/definitions/nexmark-q1.toml")),
+    ("nexmark-q2", include_str!("../../../benches/definitions/nexmark-q2.toml")),
+    ("nexmark-q5", include_str!("../../../benches/definitions/nexmark-q5.toml")),
+    ("nexmark-q7", include_str!("../../../benches/definitions/nexmark-q7.toml")),
     ("q1-10", include_str!("../../../benches/definitions/q1-10.toml")),
     ("q1-10k", include_str!("../../../benches/definitions/q1-10k.toml")),
     ("q1-1m", include_str!("../../../benches/definitions/q1-1m.toml")),
@@ -258,7 +263,8 @@ fn write_json(path: &Path, report: &Report) -> Result<()> {
 }
 
 fn built_in() -> Result<Vec<Definition>> {
-    BUILT_IN.iter().map(|(name, text)| parse(name, &format!("{name} (built in)"), text, None)).collect()
+    let parsed = BUILT_IN.iter().map(|(name, text)| parse(name, &format!("{name} (built in)"), text, None));
+    Ok(parsed.collect::<Result<Vec<_>>>()?.concat())
 }
 
 /// The definitions that are named, in order; those of a folder by their names.
@@ -268,14 +274,16 @@ fn definitions(named: &[String]) -> Result<Vec<Definition>> {
         if name == "all" {
             out.extend(built_in()?);
         } else if let Some((name, text)) = BUILT_IN.iter().find(|(built_in, _)| built_in == name) {
-            out.push(parse(name, &format!("{name} (built in)"), text, None)?);
+            out.extend(parse(name, &format!("{name} (built in)"), text, None)?);
+        } else if let Some(variant) = built_in()?.into_iter().find(|d| d.variant && d.name == *name) {
+            out.push(variant);
         } else {
             for file in files(Path::new(name))? {
                 let place = file.display().to_string();
                 let text = std::fs::read_to_string(&file)
                     .map_err(|e| Error::usage("cannot read the definition").at(&place).with_source(e))?;
                 let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-                out.push(parse(&stem, &place, &text, file.parent())?);
+                out.extend(parse(&stem, &place, &text, file.parent())?);
             }
         }
     }
@@ -305,19 +313,21 @@ fn files(path: &Path) -> Result<Vec<PathBuf>> {
     Ok(out)
 }
 
-/// Reads a definition; paths in it are relative to its folder.
-fn parse(name: &str, place: &str, text: &str, folder: Option<&Path>) -> Result<Definition> {
+/// Reads a file of definitions; paths in it are relative to its folder.
+fn parse(name: &str, place: &str, text: &str, folder: Option<&Path>) -> Result<Vec<Definition>> {
     let beside = |file: &Path| folder.map_or_else(|| file.to_path_buf(), |folder| folder.join(file));
     let read = |file: &str| {
         let path = beside(Path::new(file));
         std::fs::read_to_string(&path)
             .map_err(|e| Error::usage("cannot read the SQL").at(path.display().to_string()).with_source(e))
     };
-    let mut definition = Definition::parse(name, place, text, &read)?;
-    if let Input::Replay(path) = &mut definition.input {
-        *path = beside(path);
+    let mut definitions = Definition::parse(name, place, text, &read)?;
+    for definition in &mut definitions {
+        if let Input::Replay(path) = &mut definition.input {
+            *path = beside(path);
+        }
     }
-    Ok(definition)
+    Ok(definitions)
 }
 
 #[cfg(test)]
@@ -332,10 +342,8 @@ mod tests {
             .into_iter()
             .map(|d| d.name)
             .collect();
-        let built_in: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
-        let mut sorted = built_in.clone();
-        sorted.sort_unstable();
-        assert_eq!(names, sorted);
+        let built_in: Vec<String> = built_in().expect("all can be read").into_iter().map(|d| d.name).collect();
+        assert_eq!(names, built_in);
     }
 
     #[test]

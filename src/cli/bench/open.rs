@@ -383,6 +383,7 @@ fn judge(
 ) -> Result<(u64, u64)> {
     let bug =
         |what: &str| Error::output(format!("{}: {what}", definition.name)).with_hint("this is a bug; please report it");
+    let windows = definition.answers()?.contains(&Answer::Metrics);
     let (mut at_end, mut in_warm_up) = (0, 0);
     let mut reads = heard.reads.iter().peekable();
     let warm_up_ns = nanoseconds(warm_up);
@@ -400,7 +401,8 @@ fn judge(
         // Answers of one kind and time stand together.
         let due = match memory {
             Some((last, due)) if last == answer => due,
-            _ => input.moments.due(&answer).map(|line| schedule.due_ns(line)),
+            _ if windows => input.moments.due(&answer).map(|line| schedule.due_ns(line)),
+            _ => input.moments.row_due(&answer).map(|line| schedule.due_ns(line)),
         };
         memory = Some((answer, due));
         let Some(due_ns) = due else {

@@ -52,7 +52,10 @@ pub(super) fn bench(bench: &Bench) -> String {
 }
 
 fn table(facts: &TableFacts) -> String {
-    let mut out = format!("windows of {}", format_duration(facts.window_us));
+    let mut out = match facts.window_us {
+        0 => "no windows".to_owned(),
+        size_us => format!("windows of {}", format_duration(size_us)),
+    };
     if facts.slide_us != facts.window_us {
         let _ = write!(out, " every {}", format_duration(facts.slide_us));
     }

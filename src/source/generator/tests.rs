@@ -1,3 +1,5 @@
+use super::orders::AMOUNT_CENTS;
+use super::seeded::mix;
 use super::*;
 use crate::plan::{ColumnPlan, LateRecords, LatenessScope, OnError, SourcePlan};
 use crate::source::Turns;
@@ -49,8 +51,9 @@ fn read(source: &dyn Source, lane: usize) -> Vec<DecodedBlock> {
 #[test]
 fn the_merged_stream_is_every_record_sorted_by_arrival() {
     for plan in [plan(), GeneratorPlan { silent_every_us: 500_000, silent_for_us: 700_000, ..plan() }] {
-        let orders = Orders::new(&plan);
-        let mut expected: Vec<_> = (0..plan.rows).map(|i| (orders.arrival_us(i, orders.partition_of(i)), i)).collect();
+        let arrivals = Arrivals::new(&plan);
+        let mut expected: Vec<_> =
+            (0..plan.rows).map(|i| (arrivals.arrival_us(i, arrivals.partition_of(i)), i)).collect();
         expected.sort_unstable();
         let found: Vec<_> = OrderStream::new(&plan, None).map(|o| (o.arrival_time_us, o.order_id)).collect();
         assert_eq!(found, expected);
@@ -132,10 +135,10 @@ fn bytes_are_pinned() {
 
 #[test]
 fn blocks_hold_the_stream() {
-    let names = columns();
+    let names = columns(Workload::Orders);
     for by_column in [false, true] {
         let table = table(&names, by_column.then_some("partition"));
-        check_table(&table).expect("the generator's own columns");
+        check_table(Workload::Orders, &table).expect("the generator's own columns");
         let source = open(&plan(), &table, &(0..6).collect());
         assert_eq!(source.lanes().len(), if by_column { 1 } else { 3 });
         for lane in 0..source.lanes().len() {
@@ -174,7 +177,7 @@ fn only_wanted_columns_are_built_and_types_are_converted() {
         ("event_time", DataType::Timestamp),
     ];
     let table = table(&names, None);
-    check_table(&table).expect("all fit");
+    check_table(Workload::Orders, &table).expect("all fit");
     let source = open(&GeneratorPlan { partitions: 1, ..plan() }, &table, &BTreeSet::from([0, 1]));
     let block = &read(&*source, 0)[0];
     assert!(block.columns[2].is_none() && block.columns[3].is_none() && block.arrived_us.is_none());
@@ -186,7 +189,7 @@ fn only_wanted_columns_are_built_and_types_are_converted() {
 
 #[test]
 fn an_empty_lane_still_ends() {
-    let source = open(&GeneratorPlan { rows: 1, ..plan() }, &table(&columns(), None), &BTreeSet::new());
+    let source = open(&GeneratorPlan { rows: 1, ..plan() }, &table(&columns(Workload::Orders), None), &BTreeSet::new());
     let rows: Vec<_> = (0..3).map(|lane| read(&*source, lane)).map(|b| (b.len(), b[0].rows, b[0].last)).collect();
     assert_eq!(rows.iter().map(|r| r.1).sum::<usize>(), 1);
     assert!(rows.iter().all(|r| r.0 == 1 && r.2), "{rows:?}");
@@ -208,6 +211,163 @@ fn settings_and_tables_are_checked() {
         let _ = OrderStream::new(&GeneratorPlan { rows: bad.rows.min(10), ..bad }, Some(0)).count();
     }
     assert!(check_plan(&plan()).is_ok());
-    assert!(check_table(&table(&[("colour", DataType::Text)], None)).is_err());
-    assert!(check_table(&table(&[("event_time", DataType::BigInt)], None)).is_err());
+    assert!(check_table(Workload::Orders, &table(&[("colour", DataType::Text)], None)).is_err());
+    assert!(check_table(Workload::Orders, &table(&[("event_time", DataType::BigInt)], None)).is_err());
+}
+
+fn nexmark_plan() -> GeneratorPlan {
+    GeneratorPlan { workload: Workload::Nexmark, rows: 100_000, partitions: 3, late_share: 0.05, ..default_plan() }
+}
+
+/// All records of a stream, in order, each with the texts of its fields (`None`: it has none).
+fn nexmark_rows(plan: &GeneratorPlan) -> Vec<(Arrival, Vec<Option<String>>)> {
+    let mut stream = NexmarkStream::new(plan, None);
+    let mut out = Vec::new();
+    while let Some(record) = stream.next_arrival() {
+        let value = |field: &Field| {
+            let mut text = String::new();
+            match stream.value(*field, &record, &mut text)? {
+                NexmarkValue::Whole(number) | NexmarkValue::Time(number) => Some(number.to_string()),
+                NexmarkValue::Text => Some(text),
+            }
+        };
+        out.push((record, Field::of(Workload::Nexmark).iter().map(value).collect()));
+    }
+    out
+}
+
+#[test]
+fn nexmark_is_as_published() {
+    let mut rows = nexmark_rows(&nexmark_plan());
+    rows.sort_by_key(|(record, _)| record.i);
+    let at = |name: &str| Field::of(Workload::Nexmark).iter().position(|f| f.name() == name).expect("a field");
+    let number =
+        |row: &[Option<String>], name: &str| row[at(name)].as_ref().map(|t| t.parse::<u64>().expect("a number"));
+    let (mut people, mut auctions, mut hot_auctions, mut hot_bidders, mut hot_sellers, mut hot_channels) =
+        (0, 0, 0, 0, 0, 0);
+    let (mut bids, mut decades, mut bytes) = (0u64, [0u64; 6], [0; 3]);
+    for (record, row) in &rows {
+        let text = |name: &str| row[at(name)].as_deref().unwrap_or_default();
+        let has: Vec<&str> =
+            Field::of(Workload::Nexmark).iter().zip(row).filter(|(_, v)| v.is_some()).map(|(f, _)| f.name()).collect();
+        let own: &[&str] = match text("kind") {
+            "person" => &["person", "name", "city", "state"],
+            "auction" => &["auction", "seller", "category", "initial_bid", "reserve", "expires"],
+            _ => &["auction", "bidder", "price", "channel", "url"],
+        };
+        assert!(
+            own.iter().chain(&["kind", "date_time", "extra", "arrival_time", "partition"]).all(|f| has.contains(f))
+        );
+        assert_eq!(has.len(), own.len() + 5, "{has:?}");
+        let size = text("extra").len() as u64;
+        match text("kind") {
+            "person" => {
+                assert_eq!((record.i % 50, number(row, "person")), (0, Some(1_000 + people)));
+                people += 1;
+                bytes[0] += size + 16 + (text("name").len() + text("city").len() + 2) as u64;
+            }
+            "auction" => {
+                assert_eq!(number(row, "auction"), Some(1_000 + auctions));
+                auctions += 1;
+                hot_sellers += u64::from(number(row, "seller") == Some(1_000 + (people - 1) / 100 * 100));
+                assert!((10..15).contains(&number(row, "category").expect("a category")));
+                assert!(number(row, "reserve") > number(row, "initial_bid"));
+                let lasts_ms =
+                    (number(row, "expires").expect("a time") - number(row, "date_time").expect("a time")) / 1_000;
+                assert!((1..=334).contains(&lasts_ms), "{lasts_ms}");
+                bytes[1] += size + 56;
+            }
+            _ => {
+                bids += 1;
+                let (auction, bidder) = (number(row, "auction").expect("one"), number(row, "bidder").expect("one"));
+                let (newest_auction, newest_person) = (auctions - 1, people - 1);
+                hot_auctions += u64::from(auction == 1_000 + newest_auction / 100 * 100);
+                hot_bidders += u64::from(bidder == 1_000 + newest_person / 100 * 100 + 1);
+                assert!((newest_auction.saturating_sub(100)..=newest_auction + 10).contains(&(auction - 1_000)));
+                assert!((newest_person.saturating_sub(999)..=newest_person + 10).contains(&(bidder - 1_000)));
+                let price = number(row, "price").expect("a price");
+                decades[(price as f64 / 100.0).log10().min(5.9) as usize] += 1;
+                hot_channels += u64::from(!text("channel").starts_with("channel-"));
+                assert!(text("url").starts_with("https://auctions.example/"));
+                bytes[2] += size + 32;
+            }
+        }
+    }
+    assert_eq!((people, auctions, bids), (2_000, 6_000, 92_000));
+    let share = |n: u64, of: u64| n as f64 / of as f64;
+    // The hot one is also found among the others now and then.
+    assert!((0.49..0.52).contains(&share(hot_auctions, bids)), "{hot_auctions}");
+    assert!((0.74..0.76).contains(&share(hot_bidders, bids)), "{hot_bidders}");
+    assert!((0.73..0.77).contains(&share(hot_sellers, auctions)), "{hot_sellers}");
+    assert!((0.49..0.51).contains(&share(hot_channels, bids)), "{hot_channels}");
+    assert!(decades.iter().all(|n| (0.16..0.175).contains(&share(*n, bids))), "{decades:?}");
+    let sizes = [share(bytes[0], people), share(bytes[1], auctions), share(bytes[2], bids)].map(f64::round);
+    assert!((sizes[0] - 200.0).abs() < 4.0 && (sizes[1] - 500.0).abs() < 3.0 && sizes[2] == 100.0, "{sizes:?}");
+}
+
+#[test]
+fn nexmark_arrives_as_orders_do() {
+    let plan = nexmark_plan();
+    let orders: Vec<_> = OrderStream::new(&plan, None).map(|o| (o.order_id, o.arrival_time_us, o.partition)).collect();
+    let mut stream = NexmarkStream::new(&plan, None);
+    let nexmark: Vec<_> =
+        std::iter::from_fn(|| stream.next_arrival()).map(|r| (r.i, r.arrival_time_us, r.partition)).collect();
+    assert_eq!(nexmark, orders);
+}
+
+#[test]
+fn the_bytes_of_nexmark_are_pinned() {
+    let mut hash = 0u64;
+    for (_, row) in nexmark_rows(&nexmark_plan()) {
+        for value in row {
+            let text = value.unwrap_or_default();
+            hash = text.bytes().fold(mix(hash ^ text.len() as u64), |hash, byte| mix(hash ^ u64::from(byte)));
+        }
+    }
+    assert_eq!(
+        hash, 11_370_426_785_403_161_621,
+        "the generated stream has changed: recorded files and expected answers change with it"
+    );
+}
+
+#[test]
+fn blocks_hold_the_stream_of_nexmark() {
+    let plan = GeneratorPlan { partitions: 1, ..nexmark_plan() };
+    let mut names = columns(Workload::Nexmark);
+    // A number as text, and NULLs of it.
+    names[3].1 = DataType::Text;
+    let mut table = table(&names, None);
+    table.event_time = names.iter().position(|n| n.0 == "date_time");
+    check_table(Workload::Nexmark, &table).expect("the generator's own columns");
+    let source = open(&plan, &table, &(0..names.len()).collect());
+    let mut rows = nexmark_rows(&plan).into_iter();
+    for block in read(&*source, 0) {
+        for row in 0..block.rows {
+            let (_, expected) = rows.next().expect("as many rows as the stream");
+            for (column, expected) in block.columns.iter().zip(expected) {
+                let found = match column.as_ref().expect("asked for").value(row) {
+                    crate::types::Value::Null => None,
+                    crate::types::Value::BigInt(v) | crate::types::Value::Timestamp(v) => Some(v.to_string()),
+                    crate::types::Value::Text(text) => Some(text.to_string()),
+                    other => panic!("{other:?}"),
+                };
+                assert_eq!(found, expected);
+            }
+        }
+    }
+    assert_eq!(rows.next(), None);
+}
+
+#[test]
+fn what_not_every_record_has_rules_nothing() {
+    let names = columns(Workload::Nexmark);
+    let at = |name: &str| names.iter().position(|n| n.0 == name);
+    let check = |event_time, partition| {
+        let mut table = table(&names, None);
+        (table.event_time, table.partition) = (at(event_time), at(partition));
+        check_table(Workload::Nexmark, &table).map_err(|e| e.to_string())
+    };
+    assert_eq!(check("date_time", "kind"), Ok(()));
+    assert!(check("expires", "kind").expect_err("no").contains("\"expires\""));
+    assert!(check("date_time", "channel").expect_err("no").contains("\"channel\""));
 }

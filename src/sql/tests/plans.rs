@@ -5,6 +5,7 @@ use crate::aggregate::AggregateFunc;
 use crate::expr::{Expr, ExprKind, Func};
 use crate::plan::{
     Format, LateRecords, LatenessScope, OnError, Program, SinkFormat, SinkMode, SinkTarget, SourcePlan, ViewKind,
+    Workload,
 };
 use crate::sql::{BareSelectDefaults, plan};
 use crate::types::{DataType, Value};
@@ -240,6 +241,28 @@ fn the_generator_has_columns_and_times() {
     assert_eq!((g.seed, g.rows, g.rate, g.keys, g.partitions), (7, 10, 2.5, 3, 2));
     assert_eq!((g.delay_mean_us, g.late_share, g.late_max_us), (SECOND, 0.5, MINUTE));
     assert_eq!((g.silent_every_us, g.silent_for_us, g.start_us), (60 * MINUTE, 5 * MINUTE, SECOND));
+}
+
+#[test]
+fn the_generator_has_workloads() {
+    let program = planned("CREATE TABLE g WITH (connector = 'generator', workload = 'nexmark'); SELECT * FROM g");
+    let t = &program.tables[0];
+    let at = |name: &str| t.columns.iter().position(|c| c.name == name);
+    assert_eq!((t.columns.len(), t.event_time, t.arrival_time), (19, at("date_time"), at("arrival_time")));
+    assert!(matches!(&t.source, SourcePlan::Generator(g) if g.workload == Workload::Nexmark));
+    for (table, part) in [
+        ("WITH (connector = 'generator', workload = 'nexmark', keys = 5)", "\"keys\" is for workload = 'orders'"),
+        ("WITH (connector = 'generator', workload = 'people')", "\"workload\""),
+        ("WITH (connector = 'generator', workload = 'nexmark', late_share = 1.5)", "a share from 0 to 1"),
+        ("WITH (connector = 'generator', workload = 'nexmark', partition = 'channel')", "not every record has a value"),
+        ("(a BIGINT) WITH (connector = 'generator', workload = 'nexmark')", "no column \"a\""),
+        ("(price TIMESTAMP) WITH (connector = 'generator', workload = 'nexmark')", "cannot fill column \"price\""),
+        ("(a BIGINT) WITH (connector = 'stdin', format = 'csv', workload = 'nexmark')", "\"workload\" has no effect"),
+    ] {
+        let text = format!("CREATE TABLE g {table}; SELECT * FROM g");
+        let message = plan("test", &text, &BareSelectDefaults::default()).expect_err("refused").to_string();
+        assert!(message.contains(part), "{message}");
+    }
 }
 
 #[test]
