@@ -1,0 +1,268 @@
+//! The figures of a grid, and how they are written: a table for people, CSV and JSON.
+
+use super::setting::Setting;
+use super::tallies::Tallies;
+use crate::error::{Error, Result};
+use crate::record::{ContributionCounts, Ledger, RecordCounts};
+use crate::sink::summary::{WindowCounts, grouped};
+use crate::time::format_duration;
+use serde::Serialize;
+use std::fmt::Write;
+
+/// Version of the layout of `report.json`.
+const FORMAT: u32 = 1;
+
+/// What every cell of a grid would have given.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// Version of this layout.
+    pub format: u32,
+    /// Name of the view; `null` for a SELECT without one.
+    pub view: Option<String>,
+    /// Name of its table.
+    pub table: String,
+    /// Granularity of stamps, µs.
+    pub granularity_us: i64,
+    /// Records read, rejects included.
+    pub records: u64,
+    /// Of these, removed by `WHERE`.
+    pub filtered: u64,
+    /// Of these, rejected.
+    pub rejected: u64,
+    /// Contributions, one for each record and window of it: the same in every cell.
+    pub contributions: u64,
+    /// The cells, by delay, then horizon.
+    pub cells: Vec<Cell>,
+}
+
+/// One delay with one horizon: the figures of a run with these settings.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Cell {
+    /// The delay, µs.
+    pub delay_us: i64,
+    /// The horizon, µs; `null`: late contributions are dropped.
+    pub horizon_us: Option<i64>,
+    /// Records by class; filtered and rejected ones are the same in every cell.
+    pub records: RecordClasses,
+    /// Contributions by class.
+    pub contributions: ContributionCounts,
+    /// Share of contributions that are in the first result of their window, 0 to 1; `null` if there are none.
+    pub completeness_first: Option<f64>,
+    /// Share that are in the final result.
+    pub completeness_final: Option<f64>,
+    /// First results and corrections.
+    pub windows: CellWindows,
+}
+
+/// Records by class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RecordClasses {
+    /// On time for all their windows.
+    pub on_time: u64,
+    /// Accepted late for at least one window, dropped for none.
+    pub corrected: u64,
+    /// Dropped for at least one window, not for all.
+    pub partly_too_late: u64,
+    /// Dropped for all windows.
+    pub too_late: u64,
+}
+
+impl From<&RecordCounts> for RecordClasses {
+    fn from(counts: &RecordCounts) -> Self {
+        let RecordCounts { on_time, corrected, partly_too_late, too_late, .. } = *counts;
+        RecordClasses { on_time, corrected, partly_too_late, too_late }
+    }
+}
+
+/// Counts of (key, window) pairs and changes as published, after `HAVING`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CellWindows {
+    /// Pairs that got a first result, on closing or later.
+    pub published: u64,
+    /// Of these, those that got it with a late record, after their window had closed.
+    pub published_late: u64,
+    /// Changes at a stamp: an update is one, so are a row that a late record makes appear and one that leaves.
+    pub corrections: u64,
+    /// Pairs with at least one correction.
+    pub corrected: u64,
+}
+
+impl CellWindows {
+    /// Whether a run that counts so published and corrected the same.
+    pub fn is(&self, counts: &WindowCounts) -> bool {
+        (self.published, self.corrections, self.corrected) == (counts.published, counts.corrections, counts.corrected)
+    }
+}
+
+fn share(part: u64, whole: u64) -> Option<f64> {
+    // One rounding of a quotient of integers: the same everywhere.
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+impl Report {
+    /// From what a run with [`Setting::program`] counted, and its ledger.
+    pub fn new(setting: &Setting, tallies: &Tallies, ledger: &Ledger) -> Report {
+        let grid = &setting.grid;
+        let counts = &ledger.contributions;
+        let mut report = Report {
+            format: FORMAT,
+            view: setting.view().name.clone(),
+            table: setting.table().name.clone(),
+            granularity_us: grid.granularity_us(),
+            records: ledger.records.read,
+            filtered: ledger.records.filtered,
+            rejected: ledger.records.rejected_total(),
+            contributions: counts.on_time + counts.late + counts.too_late,
+            cells: Vec::new(),
+        };
+        for (d, delay_us) in grid.delays_us().iter().enumerate() {
+            for (h, horizon_us) in grid.horizons_us().iter().enumerate() {
+                let contributions = contributions(tallies, ledger, d, h);
+                let ContributionCounts { on_time, late, .. } = contributions;
+                report.cells.push(Cell {
+                    delay_us: *delay_us,
+                    horizon_us: *horizon_us,
+                    records: records(tallies, ledger, d, h),
+                    contributions,
+                    completeness_first: share(on_time, report.contributions),
+                    completeness_final: share(on_time + late, report.contributions),
+                    windows: windows(tallies, d, h),
+                });
+            }
+        }
+        report
+    }
+
+    /// Indented JSON.
+    ///
+    /// # Errors
+    /// When it cannot be made, which only a lack of memory explains.
+    pub fn json(&self) -> Result<String> {
+        let json = serde_json::to_string_pretty(self);
+        Ok(json.map_err(|e| Error::output("cannot write the report as JSON").with_source(e))? + "\n")
+    }
+
+    /// A line a cell, with a header. An empty field is `none`, or a share of nothing.
+    pub fn csv(&self) -> String {
+        let mut out = String::from(CSV_HEADER);
+        out.push('\n');
+        let text = |share: Option<f64>| share.map_or_else(String::new, |share| format!("{share:.9}"));
+        for cell in &self.cells {
+            let Cell { records, contributions, windows, .. } = cell;
+            let horizon = cell.horizon_us.map_or_else(String::new, |us| us.to_string());
+            // Writing to a string does not fail.
+            let _ = writeln!(
+                out,
+                "{},{horizon},{},{},{},{},{},{},{},{},{},{},{},{},{}",
+                cell.delay_us,
+                records.on_time,
+                records.corrected,
+                records.partly_too_late,
+                records.too_late,
+                contributions.on_time,
+                contributions.late,
+                contributions.too_late,
+                text(cell.completeness_first),
+                text(cell.completeness_final),
+                windows.published,
+                windows.published_late,
+                windows.corrections,
+                windows.corrected,
+            );
+        }
+        out
+    }
+
+    /// For people: a head line and an aligned table with a row a cell.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        if let Some(view) = &self.view {
+            crate::sink::text::write_visible(view, &mut out);
+            out.push_str(": ");
+        }
+        let _ = writeln!(
+            out,
+            "{} records, {} filtered, {} rejected, {} contributions",
+            grouped(self.records),
+            grouped(self.filtered),
+            grouped(self.rejected),
+            grouped(self.contributions)
+        );
+        let mut rows: Vec<[String; 9]> = vec![TEXT_HEADER.map(str::to_owned)];
+        rows.extend(self.cells.iter().map(Cell::row));
+        let mut widths = [0; 9];
+        for row in &rows {
+            widths.iter_mut().zip(row).for_each(|(width, cell)| *width = (*width).max(cell.chars().count()));
+        }
+        for row in &rows {
+            let cells: Vec<String> = row.iter().zip(widths).map(|(cell, width)| format!("{cell:>width$}")).collect();
+            out.push_str(&cells.join("  "));
+            out.push('\n');
+        }
+        out
+    }
+}
+
+const CSV_HEADER: &str = "delay_us,horizon_us,records_on_time,records_corrected,records_partly_too_late,\
+                          records_too_late,contributions_on_time,contributions_late,contributions_too_late,\
+                          completeness_first,completeness_final,published,published_late,corrections,corrected";
+
+const TEXT_HEADER: [&str; 9] =
+    ["delay", "horizon", "first", "final", "late", "dropped", "published", "corrections", "corrected"];
+
+/// A share as hundredths with three digits behind the point, cut so that only all is `100%`.
+fn percent(share: Option<f64>) -> String {
+    match share {
+        None => "-".to_owned(),
+        Some(share) if share < 1.0 => format!("{:.3}%", (share * 1e5).floor() / 1e3),
+        Some(_) => "100%".to_owned(),
+    }
+}
+
+impl Cell {
+    fn row(&self) -> [String; 9] {
+        [
+            format_duration(self.delay_us),
+            self.horizon_us.map_or_else(|| "none".to_owned(), format_duration),
+            percent(self.completeness_first),
+            percent(self.completeness_final),
+            grouped(self.contributions.late),
+            grouped(self.contributions.too_late),
+            grouped(self.windows.published),
+            grouped(self.windows.corrections),
+            grouped(self.windows.corrected),
+        ]
+    }
+}
+
+fn contributions(tallies: &Tallies, ledger: &Ledger, d: usize, h: usize) -> ContributionCounts {
+    let ContributionCounts { on_time, late, too_late } = &ledger.contributions;
+    let (accepted, all_late) = (tallies.late.under(d, h), tallies.late.total(d));
+    ContributionCounts {
+        on_time: (on_time + late).saturating_sub(all_late),
+        late: accepted,
+        too_late: too_late + all_late.saturating_sub(accepted),
+    }
+}
+
+fn records(tallies: &Tallies, ledger: &Ledger, d: usize, h: usize) -> RecordClasses {
+    let read = RecordClasses::from(&ledger.records);
+    let (some, every, all_late) = (tallies.taken.under(d, h), tallies.taken_whole.under(d, h), tallies.taken.total(d));
+    RecordClasses {
+        on_time: (read.on_time + read.corrected + read.partly_too_late).saturating_sub(all_late),
+        corrected: every,
+        partly_too_late: some.saturating_sub(every),
+        too_late: read.too_late + all_late.saturating_sub(some),
+    }
+}
+
+fn windows(tallies: &Tallies, d: usize, h: usize) -> CellWindows {
+    let published_late = tallies.appeared.under(d, h);
+    let closed = tallies.undisturbed + tallies.closed.get(d).copied().unwrap_or(0);
+    CellWindows {
+        published: closed + published_late,
+        published_late,
+        corrections: tallies.corrections.under(d, h),
+        corrected: tallies.corrected.under(d, h),
+    }
+}
