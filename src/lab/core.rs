@@ -17,6 +17,7 @@ use crate::aggregate::table::{Lowered, Table};
 use crate::engine::ingest::{Contributions, table_spec};
 use crate::engine::publish::{Published, Publisher};
 use crate::time::Instant;
+use crate::types::Value;
 use crate::window::Assigner;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -235,7 +236,13 @@ impl Visited<'_> {
     fn shows(&mut self, row: u32) -> bool {
         if let Some(message) = self.rows.error(row) {
             let (start_us, end_us) = self.window_us;
-            let failure = Failure { end_us, start_us, message: message.to_owned() };
+            let mut group = String::new();
+            for (at, column) in self.rows.rows.group.iter().enumerate() {
+                group.push_str(if at == 0 { "" } else { ", " });
+                let value = self.rows.place(row).map(|place| column.value(place)).unwrap_or(Value::Null);
+                crate::sink::text::write_json(&value, &mut group);
+            }
+            let failure = Failure { end_us, start_us, group, message: message.to_owned() };
             self.failure = self.failure.take().into_iter().chain([failure]).min();
         }
         self.rows.place(row).is_some()

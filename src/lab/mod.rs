@@ -58,8 +58,28 @@ pub struct Failure {
     pub end_us: i64,
     /// Start of its window, µs.
     pub start_us: i64,
+    /// Its group values, as JSON, with commas between.
+    pub group: String,
     /// What cannot be computed.
     pub message: String,
+}
+
+impl Failure {
+    fn error(&self, setting: &Setting) -> Error {
+        let mut place = setting.called();
+        place.push_str(", window [");
+        crate::time::format_timestamp(self.start_us, &mut place);
+        place.push_str(", ");
+        crate::time::format_timestamp(self.end_us, &mut place);
+        place.push(')');
+        if !self.group.is_empty() {
+            place.push_str(", group ");
+            place.push_str(&self.group);
+        }
+        Error::output(self.message.clone()).at(place).with_hint(
+            "a run with one of the delays and horizons of the grid ends with this; change the expression or its type",
+        )
+    }
 }
 
 impl Lab {
@@ -97,14 +117,8 @@ impl Lab {
     pub fn report(&self) -> Result<Option<Report>> {
         let state = self.lock();
         let (Some(ledger), true) = (&state.ledger, state.complete) else { return Ok(None) };
-        if let Some(Failure { end_us, start_us, message }) = &state.failure {
-            let mut window = String::new();
-            crate::time::format_timestamp(*start_us, &mut window);
-            window.push_str(" to ");
-            crate::time::format_timestamp(*end_us, &mut window);
-            let name = self.setting.view_name();
-            return Err(Error::output(format!("view {name}: window {window}: {message}"))
-                .with_hint("a run with one of these delays and horizons ends with this; see the view's types"));
+        if let Some(failure) = &state.failure {
+            return Err(failure.error(&self.setting));
         }
         let none = Tallies::new(self.grid());
         Ok(Some(Report::new(&self.setting, state.tallies.as_ref().unwrap_or(&none), ledger)))

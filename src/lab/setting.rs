@@ -76,9 +76,9 @@ impl Setting {
         &self.table
     }
 
-    /// The view's name; a SELECT without one has `-`.
-    pub fn view_name(&self) -> &str {
-        self.view.name.as_deref().unwrap_or("-")
+    /// The view in words.
+    pub fn called(&self) -> String {
+        called(&self.view)
     }
 }
 
