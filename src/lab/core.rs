@@ -61,7 +61,7 @@ impl LabCore {
             slices: BTreeMap::new(),
             late: BTreeMap::new(),
             settled: i64::MIN / 4,
-            tallies: Tallies::new(lab.grid()),
+            tallies: lab.setting().tallies(),
             failure: None,
         }
     }
@@ -247,6 +247,14 @@ impl Visited<'_> {
         }
         self.rows.place(row).is_some()
     }
+
+    /// Compares the first row with the final one under horizons `from` to before `to`, if both are shown.
+    fn compare(&self, tallies: &mut Tallies, delay: usize, horizons: (usize, usize), rows: (Option<u32>, Option<u32>)) {
+        let place = |row: Option<u32>| row.and_then(|row| self.rows.place(row));
+        if let (Some(first), Some(last), true) = (place(rows.0), place(rows.1), horizons.0 < horizons.1) {
+            tallies.accuracy.add(delay, horizons, &self.rows.rows.values, first, last);
+        }
+    }
 }
 
 /// Follows one pair under one delay, through all horizons: what is late changes the row at distinct stamps, and a horizon
@@ -260,6 +268,9 @@ fn count_changes(tallies: &mut Tallies, grid: &Grid, delay: usize, sequence: &Se
     };
     let mut shown = first.is_some_and(|row| rows.shows(row));
     let mut published = shown;
+    // The final row, and the horizon from which it is that.
+    let mut last = (first, 0);
+    let first = first.filter(|_| shown);
     let mut corrected = false;
     if let Some(closed) = tallies.closed.get_mut(delay).filter(|_| shown) {
         *closed += 1;
@@ -275,6 +286,8 @@ fn count_changes(tallies: &mut Tallies, grid: &Grid, delay: usize, sequence: &Se
         if horizon == grid.horizons_us().len() {
             break;
         }
+        rows.compare(tallies, delay, (last.1, horizon), (first, last.0));
+        last = (Some(*row), horizon);
         let shows = rows.shows(*row);
         if shown || shows {
             tallies.corrections.add(delay, horizon, 1);
@@ -287,4 +300,5 @@ fn count_changes(tallies: &mut Tallies, grid: &Grid, delay: usize, sequence: &Se
         }
         shown = shows;
     }
+    rows.compare(tallies, delay, (last.1, grid.horizons_us().len()), (first, last.0));
 }

@@ -12,12 +12,14 @@
 //! | [`grid`] | delays and horizons: the text, the check, a stamp under a delay |
 //! | [`setting`] | which view, whether it can be asked, and the program that is run |
 //! | [`tallies`] | counts of cells as sums, which add up in any order |
+//! | [`accuracy`] | relative errors of first results against final ones |
 //! | [`core`] | from contributions to counts |
 //! | [`report`] | the figures, and their text, CSV and JSON |
 //!
 //! Invariant: every figure of a cell is that of a run with its delay and horizon, for any number of workers.
 //! Memory: the windows between the frontier, less the greatest delay and horizon of the grid, and the newest event.
 
+pub mod accuracy;
 pub mod core;
 pub mod grid;
 pub mod report;
@@ -101,7 +103,7 @@ impl Lab {
     /// Adds what one worker has counted.
     pub fn add(&self, tallies: &Tallies, failure: Option<Failure>) {
         let mut state = self.lock();
-        state.tallies.get_or_insert_with(|| Tallies::new(self.grid())).merge(tallies);
+        state.tallies.get_or_insert_with(|| self.setting.tallies()).merge(tallies);
         state.failure = state.failure.take().into_iter().chain(failure).min();
     }
 
@@ -120,7 +122,7 @@ impl Lab {
         if let Some(failure) = &state.failure {
             return Err(failure.error(&self.setting));
         }
-        let none = Tallies::new(self.grid());
+        let none = self.setting.tallies();
         Ok(Some(Report::new(&self.setting, state.tallies.as_ref().unwrap_or(&none), ledger)))
     }
 

@@ -1,5 +1,6 @@
 //! The figures of a grid, and how they are written: a table for people, CSV and JSON.
 
+use super::accuracy::{Errors, PPB};
 use super::setting::Setting;
 use super::tallies::Tallies;
 use crate::error::{Error, Result};
@@ -52,6 +53,48 @@ pub struct Cell {
     pub completeness_final: Option<f64>,
     /// First results and corrections.
     pub windows: CellWindows,
+    /// First results on closing against final ones, by column of the select list that is a number and depends on an aggregate.
+    pub accuracy: Vec<ColumnAccuracy>,
+}
+
+/// How far the first results of a column are from its final ones, over the pairs that have both: a first result on closing, and a
+/// row that is left at the end.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ColumnAccuracy {
+    /// Name of the column.
+    pub column: String,
+    /// Pairs compared.
+    pub compared: u64,
+    /// Of these, equal ones.
+    pub exact: u64,
+    /// Of these, ones that differ and have no relative error: a value is NULL, NaN or infinite, or the final one is zero. They
+    /// are left out of what follows.
+    pub undefined: u64,
+    /// Mean of |first − final| / |final|, each rounded to 1e-9; `null` if nothing is left.
+    pub mean: Option<f64>,
+    /// The median, at most 12.5 % above the true one and not below.
+    pub p50: Option<f64>,
+    /// The 99th percentile, with the same bound.
+    pub p99: Option<f64>,
+    /// The greatest; at most 1e9.
+    pub max: Option<f64>,
+}
+
+impl ColumnAccuracy {
+    fn new(column: &str, errors: &Errors) -> ColumnAccuracy {
+        let defined = errors.defined();
+        let of_ppb = |ppb: u64| ppb as f64 / PPB;
+        ColumnAccuracy {
+            column: column.to_owned(),
+            compared: defined + errors.undefined,
+            exact: errors.exact,
+            undefined: errors.undefined,
+            mean: (defined > 0).then(|| errors.sum_ppb as f64 / defined as f64 / PPB),
+            p50: errors.quantile_ppb(50).map(of_ppb),
+            p99: errors.quantile_ppb(99).map(of_ppb),
+            max: (defined > 0).then(|| of_ppb(errors.max_ppb)),
+        }
+    }
 }
 
 /// Records by class.
@@ -127,6 +170,7 @@ impl Report {
                     completeness_first: share(on_time, report.contributions),
                     completeness_final: share(on_time + late, report.contributions),
                     windows: windows(tallies, d, h),
+                    accuracy: accuracy(setting, tallies, d, h),
                 });
             }
         }
@@ -145,13 +189,19 @@ impl Report {
     /// A line a cell, with a header. An empty field is `none`, or a share of nothing.
     pub fn csv(&self) -> String {
         let mut out = String::from(CSV_HEADER);
+        for column in self.cells.first().iter().flat_map(|cell| &cell.accuracy) {
+            for figure in ["compared", "exact", "undefined", "error_mean", "error_p50", "error_p99", "error_max"] {
+                out.push(',');
+                crate::sink::text::write_csv_text(&format!("{}_{figure}", column.column), &mut out);
+            }
+        }
         out.push('\n');
         let text = |share: Option<f64>| share.map_or_else(String::new, |share| format!("{share:.9}"));
         for cell in &self.cells {
             let Cell { records, contributions, windows, .. } = cell;
             let horizon = cell.horizon_us.map_or_else(String::new, |us| us.to_string());
             // Writing to a string does not fail.
-            let _ = writeln!(
+            let _ = write!(
                 out,
                 "{},{horizon},{},{},{},{},{},{},{},{},{},{},{},{},{}",
                 cell.delay_us,
@@ -169,6 +219,12 @@ impl Report {
                 windows.corrections,
                 windows.corrected,
             );
+            for column in &cell.accuracy {
+                let ColumnAccuracy { compared, exact, undefined, mean, p50, p99, max, .. } = column;
+                let [mean, p50, p99, max] = [*mean, *p50, *p99, *max].map(text);
+                let _ = write!(out, ",{compared},{exact},{undefined},{mean},{p50},{p99},{max}");
+            }
+            out.push('\n');
         }
         out
     }
@@ -188,9 +244,9 @@ impl Report {
             grouped(self.rejected),
             grouped(self.contributions)
         );
-        let mut rows: Vec<[String; 9]> = vec![TEXT_HEADER.map(str::to_owned)];
+        let mut rows: Vec<[String; COLUMNS]> = vec![TEXT_HEADER.map(str::to_owned)];
         rows.extend(self.cells.iter().map(Cell::row));
-        let mut widths = [0; 9];
+        let mut widths = [0; COLUMNS];
         for row in &rows {
             widths.iter_mut().zip(row).for_each(|(width, cell)| *width = (*width).max(cell.chars().count()));
         }
@@ -207,8 +263,11 @@ const CSV_HEADER: &str = "delay_us,horizon_us,records_on_time,records_corrected,
                           records_too_late,contributions_on_time,contributions_late,contributions_too_late,\
                           completeness_first,completeness_final,published,published_late,corrections,corrected";
 
-const TEXT_HEADER: [&str; 9] =
-    ["delay", "horizon", "first", "final", "late", "dropped", "published", "corrections", "corrected"];
+/// Columns of the table for people.
+const COLUMNS: usize = 10;
+
+const TEXT_HEADER: [&str; COLUMNS] =
+    ["delay", "horizon", "first", "final", "late", "dropped", "published", "corrections", "corrected", "mean error"];
 
 /// A share as hundredths with three digits behind the point, cut so that only all is `100%`.
 fn percent(share: Option<f64>) -> String {
@@ -220,7 +279,9 @@ fn percent(share: Option<f64>) -> String {
 }
 
 impl Cell {
-    fn row(&self) -> [String; 9] {
+    fn row(&self) -> [String; COLUMNS] {
+        let means = self.accuracy.iter().filter_map(|column| column.mean);
+        let mean = means.max_by(f64::total_cmp);
         [
             format_duration(self.delay_us),
             self.horizon_us.map_or_else(|| "none".to_owned(), format_duration),
@@ -231,6 +292,7 @@ impl Cell {
             grouped(self.windows.published),
             grouped(self.windows.corrections),
             grouped(self.windows.corrected),
+            mean.map_or_else(|| "-".to_owned(), |mean| format!("{:.3}%", mean * 100.0)),
         ]
     }
 }
@@ -254,6 +316,13 @@ fn records(tallies: &Tallies, ledger: &Ledger, d: usize, h: usize) -> RecordClas
         partly_too_late: some.saturating_sub(every),
         too_late: read.too_late + all_late.saturating_sub(some),
     }
+}
+
+fn accuracy(setting: &Setting, tallies: &Tallies, d: usize, h: usize) -> Vec<ColumnAccuracy> {
+    let output = &setting.view().output;
+    let names = tallies.accuracy.columns().iter().map(|column| output.get(*column).map_or("", |(name, _)| name));
+    let errors = tallies.accuracy.of_cell(d, h, tallies.undisturbed);
+    names.zip(&errors).map(|(name, errors)| ColumnAccuracy::new(name, errors)).collect()
 }
 
 fn windows(tallies: &Tallies, d: usize, h: usize) -> CellWindows {

@@ -1,6 +1,8 @@
 //! Which view is asked, whether it can be, and the program that is run for it.
 
+use super::accuracy::compared_columns;
 use super::grid::Grid;
+use super::tallies::Tallies;
 use crate::error::{Error, Result};
 use crate::plan::{LateRecords, Program, TablePlan, ViewKind, ViewPlan, WindowedPlan};
 
@@ -59,6 +61,11 @@ impl Setting {
         table.granularity_us = 1;
         let view = ViewPlan { table: 0, horizon_us: self.grid.reach_us(), late: None, ..self.view.clone() };
         Program { tables: vec![table], views: vec![view], sinks: Vec::new(), warnings: Vec::new() }
+    }
+
+    /// Nothing counted yet.
+    pub fn tallies(&self) -> Tallies {
+        Tallies::new(&self.grid, compared_columns(&self.plan, &self.view.output))
     }
 
     /// The windowed aggregation.

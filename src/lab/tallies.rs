@@ -2,6 +2,7 @@
 //!
 //! What holds from some horizon on is counted once, at the least such horizon; a cell's figure is the sum up to its own.
 
+use super::accuracy::Accuracy;
 use super::grid::Grid;
 
 /// Counts by delay and least horizon; one column more for what no horizon of the grid takes.
@@ -63,11 +64,13 @@ pub struct Tallies {
     pub corrections: Counts,
     /// Pairs with a correction.
     pub corrected: Counts,
+    /// First results against final ones; undisturbed pairs aside.
+    pub accuracy: Accuracy,
 }
 
 impl Tallies {
-    /// Nothing counted yet.
-    pub fn new(grid: &Grid) -> Tallies {
+    /// Nothing counted yet; `columns` of the select list are to be compared.
+    pub fn new(grid: &Grid, columns: Vec<usize>) -> Tallies {
         let counts = || Counts::new(grid);
         Tallies {
             late: counts(),
@@ -78,6 +81,7 @@ impl Tallies {
             appeared: counts(),
             corrections: counts(),
             corrected: counts(),
+            accuracy: Accuracy::new(grid, columns),
         }
     }
 
@@ -91,5 +95,6 @@ impl Tallies {
         self.appeared.merge(&other.appeared);
         self.corrections.merge(&other.corrections);
         self.corrected.merge(&other.corrected);
+        self.accuracy.merge(&other.accuracy);
     }
 }
