@@ -1,4 +1,4 @@
-//! How far first results are from final ones: relative errors, summed so that they add up in any order.
+//! How far results are from later ones: relative errors, summed so that they add up in any order.
 //!
 //! An error is rounded to a whole number of billionths (ppb) when it is taken; sums and counts are exact from there on.
 //! Quantiles come from buckets of which eight make an octave: what is reported is at most 12.5 % above the true one, and
@@ -28,6 +28,32 @@ pub enum Deviation {
     Relative(u64),
     /// They differ, and there is no relative error: one is NULL, NaN or infinite, or the final value is zero.
     Undefined,
+}
+
+/// What is compared with what. The *truth* is the final result under the greatest delay and horizon of the grid, which miss the
+/// fewest records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// The first result, on closing, with the final one.
+    FirstFinal,
+    /// The first result with the truth.
+    FirstTruth,
+    /// The final result with the truth.
+    FinalTruth,
+}
+
+impl Comparison {
+    /// All, in the order of the reports.
+    pub const ALL: [Comparison; 3] = [Comparison::FirstFinal, Comparison::FirstTruth, Comparison::FinalTruth];
+
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Comparison::FirstFinal => "first_final",
+            Comparison::FirstTruth => "first_truth",
+            Comparison::FinalTruth => "final_truth",
+        }
+    }
 }
 
 /// The deviation of `first` from `last`, numbers of one type.
@@ -138,13 +164,15 @@ pub fn compared_columns(plan: &WindowedPlan, output: &[(String, DataType)]) -> V
     (0..plan.select.len()).filter(number).filter(depends).collect()
 }
 
-/// Deviations of all compared columns in all cells: of pairs that have a first result on closing and a final one.
+/// Deviations of all compared columns in all cells, of pairs that have both rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accuracy {
     horizons: usize,
     columns: Vec<usize>,
-    /// Pairs whose final row is their first, by cell.
-    unchanged: Vec<u64>,
+    /// Pairs whose two rows are one, by cell.
+    same: Vec<u64>,
+    /// Pairs that have the later row alone, by cell.
+    missing: Vec<u64>,
     /// The others, by cell, then column.
     errors: Vec<Errors>,
 }
@@ -154,7 +182,7 @@ impl Accuracy {
     pub fn new(grid: &Grid, columns: Vec<usize>) -> Accuracy {
         let cells = grid.delays_us().len() * grid.horizons_us().len();
         let errors = vec![Errors::default(); cells * columns.len()];
-        Accuracy { horizons: grid.horizons_us().len(), unchanged: vec![0; cells], columns, errors }
+        Accuracy { horizons: grid.horizons_us().len(), same: vec![0; cells], missing: vec![0; cells], columns, errors }
     }
 
     /// The compared columns.
@@ -162,14 +190,22 @@ impl Accuracy {
         &self.columns
     }
 
-    /// A pair's final row under a delay and the horizons numbered from `from` to before `to` is row `last` of the published
-    /// columns, its first row is `first`.
-    pub fn add(&mut self, delay: usize, (from, to): (usize, usize), values: &[Column], first: usize, last: usize) {
+    /// Under a delay and the horizons numbered from `from` to before `to` a pair's rows are `first` and `last` of the published
+    /// columns, if it has them.
+    pub fn add(
+        &mut self,
+        delay: usize,
+        (from, to): (usize, usize),
+        values: &[Column],
+        (first, last): (Option<usize>, Option<usize>),
+    ) {
         let cells = delay * self.horizons + from..delay * self.horizons + to;
-        if first == last {
-            self.unchanged.iter_mut().take(cells.end).skip(cells.start).for_each(|n| *n += 1);
+        let Some(last) = last else { return };
+        let Some(first) = first.filter(|first| *first != last) else {
+            let counts = if first.is_some() { &mut self.same } else { &mut self.missing };
+            counts.iter_mut().take(cells.end).skip(cells.start).for_each(|n| *n += 1);
             return;
-        }
+        };
         let many = self.columns.len();
         for (at, column) in self.columns.iter().enumerate() {
             let column = values.get(*column..=*column).unwrap_or_default();
@@ -189,15 +225,21 @@ impl Accuracy {
     /// The deviations of a cell by compared column; `undisturbed` pairs more are exact.
     pub fn of_cell(&self, delay: usize, horizon: usize, undisturbed: u64) -> Vec<Errors> {
         let cell = delay * self.horizons + horizon;
-        let exact = undisturbed + self.unchanged.get(cell).copied().unwrap_or(0);
+        let exact = undisturbed + self.same.get(cell).copied().unwrap_or(0);
         let errors = self.errors.iter().skip(cell * self.columns.len()).take(self.columns.len());
         let with = |errors: &Errors| Errors { exact: errors.exact + exact, ..errors.clone() };
         errors.map(with).collect()
     }
 
+    /// Pairs of a cell that have the later row alone.
+    pub fn missing(&self, delay: usize, horizon: usize) -> u64 {
+        self.missing.get(delay * self.horizons + horizon).copied().unwrap_or(0)
+    }
+
     /// Adds what another worker of the same run has compared.
     pub fn merge(&mut self, other: &Accuracy) {
-        self.unchanged.iter_mut().zip(&other.unchanged).for_each(|(mine, other)| *mine += other);
+        self.same.iter_mut().zip(&other.same).for_each(|(mine, other)| *mine += other);
+        self.missing.iter_mut().zip(&other.missing).for_each(|(mine, other)| *mine += other);
         self.errors.iter_mut().zip(&other.errors).for_each(|(mine, other)| mine.merge(other));
     }
 }
@@ -209,7 +251,7 @@ mod tests {
     #[test]
     fn buckets_are_in_order_and_narrow() {
         let mut before = None;
-        for ppb in (0..5_000).chain((12..60).flat_map(|octave| [(1 << octave) - 1, 1 << octave, (1 << octave) + 1])) {
+        for ppb in (0..5_000).chain((13..60).flat_map(|octave| [(1 << octave) - 1, 1 << octave, (1 << octave) + 1])) {
             let bucket = bucket(ppb);
             let max = bucket_max(bucket);
             assert!(max >= ppb && (max - ppb) * 8 <= ppb, "{ppb} in a bucket up to {max}");

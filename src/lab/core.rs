@@ -248,13 +248,36 @@ impl Visited<'_> {
         self.rows.place(row).is_some()
     }
 
-    /// Compares the first row with the final one under horizons `from` to before `to`, if both are shown.
-    fn compare(&self, tallies: &mut Tallies, delay: usize, horizons: (usize, usize), rows: (Option<u32>, Option<u32>)) {
-        let place = |row: Option<u32>| row.and_then(|row| self.rows.place(row));
-        if let (Some(first), Some(last), true) = (place(rows.0), place(rows.1), horizons.0 < horizons.1) {
-            tallies.accuracy.add(delay, horizons, &self.rows.rows.values, first, last);
+    /// Compares the results of a pair under horizons `from` to before `to`.
+    fn compare(&self, tallies: &mut Tallies, delay: usize, horizons: (usize, usize), results: Results) {
+        let Results { first, last, truth } = results;
+        if horizons.0 < horizons.1 {
+            let [first_final, first_truth, final_truth] = &mut tallies.accuracy;
+            let values = &self.rows.rows.values;
+            first_final.add(delay, horizons, values, (first, last));
+            first_truth.add(delay, horizons, values, (first, truth));
+            final_truth.add(delay, horizons, values, (last, truth));
         }
     }
+}
+
+/// Where the rows of a pair stand that are compared, those that are shown.
+#[derive(Clone, Copy)]
+struct Results {
+    first: Option<usize>,
+    last: Option<usize>,
+    truth: Option<usize>,
+}
+
+/// The row of a pair's final result under the greatest delay and horizon.
+fn truth(grid: &Grid, sequence: &Sequence, end_us: i64) -> Option<u32> {
+    let delay = grid.delays_us().len().saturating_sub(1);
+    let taken = |stamp_us: i64| {
+        let stamp = grid.stamp_us(stamp_us, delay);
+        stamp < end_us || grid.horizon_of(stamp, end_us) < grid.horizons_us().len()
+    };
+    let taken = sequence.steps.partition_point(|(stamp_us, _)| taken(*stamp_us));
+    sequence.steps.get(..taken).and_then(<[_]>::last).map(|(_, row)| *row).or(sequence.base)
 }
 
 /// Follows one pair under one delay, through all horizons: what is late changes the row at distinct stamps, and a horizon
@@ -268,9 +291,10 @@ fn count_changes(tallies: &mut Tallies, grid: &Grid, delay: usize, sequence: &Se
     };
     let mut shown = first.is_some_and(|row| rows.shows(row));
     let mut published = shown;
-    // The final row, and the horizon from which it is that.
-    let mut last = (first, 0);
-    let first = first.filter(|_| shown);
+    let truth = truth(grid, sequence, end_us).and_then(|row| rows.rows.place(row));
+    let first = first.and_then(|row| rows.rows.place(row));
+    // The results from a horizon on.
+    let (mut results, mut from) = (Results { first, last: first, truth }, 0);
     let mut corrected = false;
     if let Some(closed) = tallies.closed.get_mut(delay).filter(|_| shown) {
         *closed += 1;
@@ -286,8 +310,8 @@ fn count_changes(tallies: &mut Tallies, grid: &Grid, delay: usize, sequence: &Se
         if horizon == grid.horizons_us().len() {
             break;
         }
-        rows.compare(tallies, delay, (last.1, horizon), (first, last.0));
-        last = (Some(*row), horizon);
+        rows.compare(tallies, delay, (from, horizon), results);
+        (results.last, from) = (rows.rows.place(*row), horizon);
         let shows = rows.shows(*row);
         if shown || shows {
             tallies.corrections.add(delay, horizon, 1);
@@ -300,5 +324,5 @@ fn count_changes(tallies: &mut Tallies, grid: &Grid, delay: usize, sequence: &Se
         }
         shown = shows;
     }
-    rows.compare(tallies, delay, (last.1, grid.horizons_us().len()), (first, last.0));
+    rows.compare(tallies, delay, (from, grid.horizons_us().len()), results);
 }

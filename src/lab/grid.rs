@@ -164,3 +164,63 @@ fn parse_range(flag: &str, text: &str) -> Result<Vec<i64>> {
     let value = |step: i128| i64::try_from(i128::from(from_us) + span * step / steps).unwrap_or(i64::MAX);
     Ok((0..count as i128).map(value).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::watermark::BEFORE_ALL;
+
+    fn delays(text: &str) -> Vec<i64> {
+        Grid::parse(text, "none", 1).unwrap().delays_us().to_vec()
+    }
+
+    #[test]
+    fn lists_and_ranges() {
+        assert_eq!(delays("5s, 0s,1ms"), [0, 1_000, 5_000_000]);
+        assert_eq!(delays("0s..10us/4"), [0, 3, 6, 10]);
+        assert_eq!(delays("1s,2s..4s/3"), [1_000_000, 2_000_000, 3_000_000, 4_000_000]);
+        let many = delays("0s..5m/24");
+        assert_eq!((many.len(), many[1], many[23]), (24, 13_043_478, 300_000_000));
+        let grid = Grid::parse("0s", "1s..2s/2,none,0s", 1).unwrap();
+        assert_eq!(grid.horizons_us(), [None, Some(0), Some(1_000_000), Some(2_000_000)]);
+        let most = format!("0s..{CELLS_MAX}us/{CELLS_MAX}");
+        assert_eq!(delays(&most).len(), CELLS_MAX);
+        assert!(Grid::parse(&most, "none,0s", 1).is_err());
+    }
+
+    /// Against the definition: what each delay and horizon makes of a stamp, and that beyond the reach every cell drops.
+    #[test]
+    fn stamps_horizons_and_reach() {
+        for granularity in [1, 2, 5] {
+            for (delays, horizons) in [
+                (vec![3], vec![None]),
+                (vec![0, 1, 7], vec![None, Some(0), Some(4)]),
+                (vec![2, 6], vec![Some(3), Some(9)]),
+            ] {
+                let grid = Grid::new(delays.clone(), horizons.clone(), granularity).unwrap();
+                for greatest in -40..40i64 {
+                    let least = greatest - delays[0];
+                    for end in -10..10 {
+                        let mut any = false;
+                        for (d, delay) in delays.iter().enumerate() {
+                            let stamp = (greatest - delay).div_euclid(granularity) * granularity;
+                            assert_eq!(grid.stamp_us(least, d), stamp);
+                            let takes = |h: &Option<i64>| classify(stamp, end, *h) != Lateness::TooLate;
+                            any |= horizons.iter().any(takes);
+                            if stamp >= end {
+                                let first = horizons.iter().position(takes).unwrap_or(horizons.len());
+                                assert_eq!(grid.horizon_of(stamp, end), first);
+                            }
+                        }
+                        // What lies beyond the reach, no cell takes; the reach is no longer than rounding makes it.
+                        let within = classify(least, end, grid.reach_us()) != Lateness::TooLate;
+                        assert!(within || !any, "{least} {end} {grid:?}");
+                        let near = classify(least + granularity - 1, end, grid.reach_us()) != Lateness::TooLate;
+                        assert!(any || !near, "{least} {end} {grid:?}");
+                    }
+                }
+                assert_eq!(grid.stamp_us(BEFORE_ALL, 0), BEFORE_ALL);
+            }
+        }
+    }
+}

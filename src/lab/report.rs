@@ -1,6 +1,6 @@
 //! The figures of a grid, and how they are written: a table for people, CSV and JSON.
 
-use super::accuracy::{Errors, PPB};
+use super::accuracy::{Comparison, Errors, PPB};
 use super::setting::Setting;
 use super::tallies::Tallies;
 use crate::error::{Error, Result};
@@ -53,24 +53,36 @@ pub struct Cell {
     pub completeness_final: Option<f64>,
     /// First results and corrections.
     pub windows: CellWindows,
-    /// First results on closing against final ones, by column of the select list that is a number and depends on an aggregate.
+    /// Results against later ones, by column of the select list that is a number and depends on an aggregate.
     pub accuracy: Vec<ColumnAccuracy>,
 }
 
-/// How far the first results of a column are from its final ones, over the pairs that have both: a first result on closing, and a
-/// row that is left at the end.
+/// How far the results of a column are from later ones; the *truth* is the final result under the greatest delay and horizon.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ColumnAccuracy {
     /// Name of the column.
     pub column: String,
+    /// First results, on closing, against final ones.
+    pub first_final: Deviations,
+    /// First results against the truth; the same under every horizon.
+    pub first_truth: Deviations,
+    /// Final results against the truth.
+    pub final_truth: Deviations,
+}
+
+/// Results against later ones, over the (key, window) pairs that have both.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Deviations {
+    /// Pairs that have the later result alone; not compared.
+    pub missing: u64,
     /// Pairs compared.
     pub compared: u64,
     /// Of these, equal ones.
     pub exact: u64,
-    /// Of these, ones that differ and have no relative error: a value is NULL, NaN or infinite, or the final one is zero. They
+    /// Of these, ones that differ and have no relative error: a value is NULL, NaN or infinite, or the later one is zero. They
     /// are left out of what follows.
     pub undefined: u64,
-    /// Mean of |first − final| / |final|, each rounded to 1e-9; `null` if nothing is left.
+    /// Mean of |earlier − later| / |later|, each rounded to 1e-9; `null` if nothing is left.
     pub mean: Option<f64>,
     /// The median, at most 12.5 % above the true one and not below.
     pub p50: Option<f64>,
@@ -80,12 +92,12 @@ pub struct ColumnAccuracy {
     pub max: Option<f64>,
 }
 
-impl ColumnAccuracy {
-    fn new(column: &str, errors: &Errors) -> ColumnAccuracy {
+impl Deviations {
+    fn new(missing: u64, errors: &Errors) -> Deviations {
         let defined = errors.defined();
         let of_ppb = |ppb: u64| ppb as f64 / PPB;
-        ColumnAccuracy {
-            column: column.to_owned(),
+        Deviations {
+            missing,
             compared: defined + errors.undefined,
             exact: errors.exact,
             undefined: errors.undefined,
@@ -190,9 +202,12 @@ impl Report {
     pub fn csv(&self) -> String {
         let mut out = String::from(CSV_HEADER);
         for column in self.cells.first().iter().flat_map(|cell| &cell.accuracy) {
-            for figure in ["compared", "exact", "undefined", "error_mean", "error_p50", "error_p99", "error_max"] {
-                out.push(',');
-                crate::sink::text::write_csv_text(&format!("{}_{figure}", column.column), &mut out);
+            for comparison in Comparison::ALL {
+                for figure in DEVIATIONS {
+                    out.push(',');
+                    let name = format!("{}_{}_{figure}", column.column, comparison.name());
+                    crate::sink::text::write_csv_text(&name, &mut out);
+                }
             }
         }
         out.push('\n');
@@ -220,9 +235,11 @@ impl Report {
                 windows.corrected,
             );
             for column in &cell.accuracy {
-                let ColumnAccuracy { compared, exact, undefined, mean, p50, p99, max, .. } = column;
-                let [mean, p50, p99, max] = [*mean, *p50, *p99, *max].map(text);
-                let _ = write!(out, ",{compared},{exact},{undefined},{mean},{p50},{p99},{max}");
+                for deviations in [&column.first_final, &column.first_truth, &column.final_truth] {
+                    let Deviations { missing, compared, exact, undefined, mean, p50, p99, max } = deviations;
+                    let [mean, p50, p99, max] = [*mean, *p50, *p99, *max].map(text);
+                    let _ = write!(out, ",{missing},{compared},{exact},{undefined},{mean},{p50},{p99},{max}");
+                }
             }
             out.push('\n');
         }
@@ -259,6 +276,9 @@ impl Report {
     }
 }
 
+/// Figures of a comparison, as the names of CSV columns end.
+const DEVIATIONS: [&str; 8] = ["missing", "compared", "exact", "undefined", "mean", "p50", "p99", "max"];
+
 const CSV_HEADER: &str = "delay_us,horizon_us,records_on_time,records_corrected,records_partly_too_late,\
                           records_too_late,contributions_on_time,contributions_late,contributions_too_late,\
                           completeness_first,completeness_final,published,published_late,corrections,corrected";
@@ -280,7 +300,7 @@ fn percent(share: Option<f64>) -> String {
 
 impl Cell {
     fn row(&self) -> [String; COLUMNS] {
-        let means = self.accuracy.iter().filter_map(|column| column.mean);
+        let means = self.accuracy.iter().filter_map(|column| column.first_truth.mean);
         let mean = means.max_by(f64::total_cmp);
         [
             format_duration(self.delay_us),
@@ -320,9 +340,22 @@ fn records(tallies: &Tallies, ledger: &Ledger, d: usize, h: usize) -> RecordClas
 
 fn accuracy(setting: &Setting, tallies: &Tallies, d: usize, h: usize) -> Vec<ColumnAccuracy> {
     let output = &setting.view().output;
-    let names = tallies.accuracy.columns().iter().map(|column| output.get(*column).map_or("", |(name, _)| name));
-    let errors = tallies.accuracy.of_cell(d, h, tallies.undisturbed);
-    names.zip(&errors).map(|(name, errors)| ColumnAccuracy::new(name, errors)).collect()
+    let deviations = tallies.accuracy.each_ref().map(|accuracy| {
+        let missing = accuracy.missing(d, h);
+        let errors = accuracy.of_cell(d, h, tallies.undisturbed).into_iter();
+        errors.map(move |errors| Deviations::new(missing, &errors))
+    });
+    let [first_final, first_truth, final_truth] = deviations;
+    let columns = tallies.accuracy.iter().take(1).flat_map(|accuracy| accuracy.columns());
+    let names = columns.map(|column| output.get(*column).map_or("", |(name, _)| name));
+    let all = names.zip(first_final).zip(first_truth).zip(final_truth);
+    let column = |(((name, first_final), first_truth), final_truth)| ColumnAccuracy {
+        column: String::from(name),
+        first_final,
+        first_truth,
+        final_truth,
+    };
+    all.map(column).collect()
 }
 
 fn windows(tallies: &Tallies, d: usize, h: usize) -> CellWindows {

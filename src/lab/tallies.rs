@@ -2,7 +2,7 @@
 //!
 //! What holds from some horizon on is counted once, at the least such horizon; a cell's figure is the sum up to its own.
 
-use super::accuracy::Accuracy;
+use super::accuracy::{Accuracy, Comparison};
 use super::grid::Grid;
 
 /// Counts by delay and least horizon; one column more for what no horizon of the grid takes.
@@ -64,8 +64,8 @@ pub struct Tallies {
     pub corrections: Counts,
     /// Pairs with a correction.
     pub corrected: Counts,
-    /// First results against final ones; undisturbed pairs aside.
-    pub accuracy: Accuracy,
+    /// Results against later ones, by [`Comparison`] in the order of [`Comparison::ALL`]; undisturbed pairs aside.
+    pub accuracy: [Accuracy; 3],
 }
 
 impl Tallies {
@@ -81,7 +81,7 @@ impl Tallies {
             appeared: counts(),
             corrections: counts(),
             corrected: counts(),
-            accuracy: Accuracy::new(grid, columns),
+            accuracy: Comparison::ALL.map(|_| Accuracy::new(grid, columns.clone())),
         }
     }
 
@@ -95,6 +95,6 @@ impl Tallies {
         self.appeared.merge(&other.appeared);
         self.corrections.merge(&other.corrections);
         self.corrected.merge(&other.corrected);
-        self.accuracy.merge(&other.accuracy);
+        self.accuracy.iter_mut().zip(&other.accuracy).for_each(|(mine, other)| mine.merge(other));
     }
 }
