@@ -114,7 +114,7 @@ fn check(flag: &str, entries: &[Option<i64>]) -> Result<()> {
         let message = format!("{flag}: {} is too long", format_duration(longest));
         return Err(Error::usage(message).with_hint(format!("at most {}", format_duration(LONGEST_US))));
     }
-    if let Some([twice, _]) = entries.array_windows::<2>().find(|[a, b]| a == b) {
+    if let Some((twice, _)) = entries.iter().zip(entries.iter().skip(1)).find(|(a, b)| a == b) {
         let found = twice.map_or_else(|| "none".to_owned(), format_duration);
         return Err(Error::usage(format!("{flag}: {found} stands there twice")).with_hint("name every entry once"));
     }

@@ -201,7 +201,12 @@ fn cells(grid: &Grid) -> impl Iterator<Item = (i64, Option<i64>)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { max_shrink_iters: 1_000, ..ProptestConfig::default() })]
+    // A quarter of the usual number: each is a run for every cell of a grid.
+    #![proptest_config(ProptestConfig {
+        cases: ProptestConfig::default().cases.div_ceil(4),
+        max_shrink_iters: 500,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn every_cell_is_that_of_a_run(seed in any::<u64>().no_shrink(), raw in prop::collection::vec(any::<Raw>(), 0..90)) {
