@@ -179,7 +179,8 @@ impl Work<'_> {
                 }
             }
             let cutoff = cutoffs.get(t).cloned().unwrap_or_default();
-            tables.push(TableDriver::new(t, plan, source, self.crew, views, (cutoff, bound.clone()), self.shared));
+            let table = TableDriver::new(t, plan, source, self.crew, views, (cutoff, bound.clone()), self.shared);
+            tables.push(table.for_lab(self.options.lab.as_ref()));
         }
         let mut writers = Vec::new();
         // Files of their own are completed first: the summary is that of a run whose files are there.

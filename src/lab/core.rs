@@ -1,5 +1,7 @@
 //! From contributions to counts: stands where the windows of a run would.
 //!
+//! * Stamps are those of the least delay, not rounded, moved back to the least that no delay tells from them: records that
+//!   count at one instant under every delay have one stamp.
 //! * A contribution that is on time for every window of its slice under the least delay, and so under all, goes into the
 //!   slice's table. Any other waits with its stamp, and its records are counted at once: their class in a cell needs nothing
 //!   but stamp and window.
@@ -31,7 +33,7 @@ pub struct LabCore {
     empty: Table,
     /// On time for every window of the slice, under every delay.
     slices: BTreeMap<i64, Table>,
-    /// The others, by slice and stamp (under the least delay, not rounded).
+    /// The others, by slice and stamp: see [`Grid::class_us`].
     late: BTreeMap<i64, BTreeMap<i64, Table>>,
     /// Windows up to this one are settled.
     settled: i64,
@@ -86,7 +88,8 @@ impl LabCore {
         }
     }
 
-    /// Counts records of one slice and stamp, and their contributions.
+    /// Counts records of one slice and stamp, and their contributions. Some may be beyond what any cell accepts, their windows
+    /// settled: then that is all there is to them.
     fn count_late(&mut self, stamp_us: i64, slice: i64, records: u64) {
         let reach_us = self.grid.reach_us();
         let (first_end, last_end) = (self.assigner.first_end(slice), self.assigner.last_end(slice));

@@ -17,6 +17,8 @@ pub struct Grid {
     delays_us: Vec<i64>,
     horizons_us: Vec<Option<i64>>,
     granularity_us: i64,
+    /// Distances of the delays from the least one, one for each rest by the granularity.
+    phases_us: Vec<i64>,
 }
 
 impl Grid {
@@ -53,7 +55,13 @@ impl Grid {
             let message = format!("the grid has {cells} cells, at most {CELLS_MAX} are taken on");
             return Err(Error::usage(message).with_hint("name fewer delays or horizons"));
         }
-        Ok(Grid { delays_us, horizons_us, granularity_us: granularity_us.max(1) })
+        let granularity_us = granularity_us.max(1);
+        let least = delays_us.first().copied().unwrap_or(0);
+        let mut phases_us: Vec<i64> =
+            delays_us.iter().map(|delay| (delay - least).rem_euclid(granularity_us)).collect();
+        phases_us.sort_unstable();
+        phases_us.dedup();
+        Ok(Grid { delays_us, horizons_us, granularity_us, phases_us })
     }
 
     /// The delays, µs, ascending.
@@ -83,6 +91,16 @@ impl Grid {
         }
         let more = self.delays_us.get(delay).map_or(0, |delay| delay - self.least_delay_us());
         round_down(stamp_us.saturating_sub(more), self.granularity_us)
+    }
+
+    /// The least stamp that no delay tells from this one, both under the least delay and not rounded: records are counted by
+    /// these, which are fewer.
+    pub fn class_us(&self, stamp_us: i64) -> i64 {
+        let last_step = |phase: &i64| match round_down(stamp_us.saturating_sub(*phase), self.granularity_us) {
+            i64::MIN => i64::MIN,
+            us => us + phase,
+        };
+        self.phases_us.iter().map(last_step).max().unwrap_or(stamp_us)
     }
 
     /// The first horizon under which a contribution that is late by `stamp − end` is accepted; their number if none does.
@@ -200,6 +218,9 @@ mod tests {
                 let grid = Grid::new(delays.clone(), horizons.clone(), granularity).unwrap();
                 for greatest in -40..40i64 {
                     let least = greatest - delays[0];
+                    let class = grid.class_us(least);
+                    let stamps = |us: i64| (0..delays.len()).map(|d| grid.stamp_us(us, d)).collect::<Vec<_>>();
+                    assert!(class <= least && stamps(class) == stamps(least) && stamps(class - 1) != stamps(least));
                     for end in -10..10 {
                         let mut any = false;
                         for (d, delay) in delays.iter().enumerate() {
@@ -219,7 +240,7 @@ mod tests {
                         assert!(any || !near, "{least} {end} {grid:?}");
                     }
                 }
-                assert_eq!(grid.stamp_us(BEFORE_ALL, 0), BEFORE_ALL);
+                assert_eq!((grid.stamp_us(BEFORE_ALL, 0), grid.class_us(BEFORE_ALL)), (BEFORE_ALL, BEFORE_ALL));
             }
         }
     }
