@@ -15,6 +15,7 @@
 pub mod deal;
 mod driver;
 mod instant;
+mod lab;
 mod notes;
 pub mod operators;
 pub mod parcel;
@@ -28,6 +29,7 @@ mod writer;
 use crate::cluster::{self, Mesh, Watch};
 use crate::engine::output::RunOutput;
 use crate::error::{Error, ErrorKind, Result};
+use crate::lab::Lab;
 use crate::plan::Program;
 use crate::source::{Source, Turns};
 use crate::watermark::{AFTER_ALL, BEFORE_ALL};
@@ -57,6 +59,8 @@ pub struct RunOptions {
     pub partitioned: Vec<usize>,
     /// Decides when which worker steps (tests).
     pub schedule: Option<Arc<dyn Schedule>>,
+    /// Counts what every delay and horizon would give, in the place of the windows; the program is [`crate::lab::setting::Setting::program`].
+    pub lab: Option<Arc<Lab>>,
 }
 
 /// What a worker may do in its turn.
@@ -104,6 +108,7 @@ impl Default for RunOptions {
             keep_too_late: false,
             partitioned: Vec::new(),
             schedule: None,
+            lab: None,
         }
     }
 }

@@ -8,6 +8,7 @@ use super::side::{Side, ViewCounts};
 use crate::aggregate::table::Table;
 use crate::engine::ingest::{Contributions, Ingested, ViewIngest, table_spec};
 use crate::engine::publish::{Collector, Publisher};
+use crate::lab::Lab;
 use crate::plan::{ViewKind, ViewPlan};
 use crate::time::Instant;
 use crate::window::Assigner;
@@ -33,8 +34,15 @@ type UpdatesInput = Handle<Instant, CapacityContainerBuilder<Updates>>;
 pub(super) struct Routed {
     to: u64,
     /// Process that waits for it to be absorbed.
-    from: u64,
-    contributions: Contributions,
+    pub from: u64,
+    pub contributions: Contributions,
+}
+
+impl Routed {
+    /// The worker that keeps its keys.
+    pub fn keeper(&self) -> u64 {
+        self.to
+    }
 }
 
 impl Wire for Routed {
@@ -161,6 +169,7 @@ pub(super) fn build_view(
     cutoff: &Cutoff,
     (crew, ended): (Crew, &ProbeHandle<Instant>),
     shared: &Arc<Shared>,
+    lab: Option<&Arc<Lab>>,
 ) -> (ViewInput, ViewChanges) {
     let (input, results) = match &view.kind {
         ViewKind::PassThrough(_) => {
@@ -172,33 +181,37 @@ pub(super) fn build_view(
             let mut input: InputOf<Routed> = Handle::new();
             let stream = forward(input.to_stream(scope));
             let (spec, count) = table_spec(plan);
-            let layout = Arc::clone(&spec);
-            let core = WindowCore::new(Assigner::new(plan.window), view.horizon_us, Table::new(spec));
-            let publisher = Publisher::new(plan, &view.output, count);
-            let shared = Arc::clone(shared);
-            let results = windows(
-                stream,
-                by_worker(|routed: &Routed| routed.to),
-                core,
-                cutoff.clone(),
-                move |core, messages: &mut Parcel<Routed>, _at| {
-                    shared.check(messages);
-                    for mut routed in messages.drain() {
-                        if let Err(what) = routed.contributions.accept(&layout) {
-                            shared.unreadable(what);
-                            continue;
+            if let Some(lab) = lab {
+                (ViewInput::Windowed(input), super::lab::count(stream, spec, lab, cutoff, shared))
+            } else {
+                let layout = Arc::clone(&spec);
+                let core = WindowCore::new(Assigner::new(plan.window), view.horizon_us, Table::new(spec));
+                let publisher = Publisher::new(plan, &view.output, count);
+                let shared = Arc::clone(shared);
+                let results = windows(
+                    stream,
+                    by_worker(Routed::keeper),
+                    core,
+                    cutoff.clone(),
+                    move |core, messages: &mut Parcel<Routed>, _at| {
+                        shared.check(messages);
+                        for mut routed in messages.drain() {
+                            if let Err(what) = routed.contributions.accept(&layout) {
+                                shared.unreadable(what);
+                                continue;
+                            }
+                            absorb(core, &routed.contributions);
+                            shared.absorbed(routed.from, 1, 0);
                         }
-                        absorb(core, &routed.contributions);
-                        shared.absorbed(routed.from, 1, 0);
-                    }
-                },
-                move |core, upto, give| {
-                    let mut collector = Collector::new(&publisher, give);
-                    core.advance(upto, &mut collector);
-                    collector.finish();
-                },
-            );
-            (ViewInput::Windowed(input), results)
+                    },
+                    move |core, upto, give| {
+                        let mut collector = Collector::new(&publisher, give);
+                        core.advance(upto, &mut collector);
+                        collector.finish();
+                    },
+                );
+                (ViewInput::Windowed(input), results)
+            }
         }
     };
     // A differential collection of results from here on, in blocks: what follows may join, reduce or arrange its rows.

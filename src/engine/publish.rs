@@ -4,7 +4,7 @@ use super::update::UpdateBlock;
 use crate::aggregate::table::{Lowered, Table};
 use crate::expr::Expr;
 use crate::expr::eval::evaluate_lenient;
-use crate::per_row::PerRow;
+use crate::per_row::{PerRow, error_of};
 use crate::plan::WindowedPlan;
 use crate::time::Instant;
 use crate::types::{Column, ColumnData, DataType, Value, compare_rows};
@@ -149,6 +149,49 @@ impl Publisher {
             Some(kept) => block.take(&kept),
             None => block,
         }
+    }
+}
+
+/// Published rows by the number of the result they are made of.
+#[derive(Debug)]
+pub struct Published {
+    /// The rows that are shown.
+    pub rows: UpdateBlock,
+    /// Where the row of a result stands in `rows`, if it is shown.
+    places: Vec<Option<u32>>,
+}
+
+impl Published {
+    /// Where the row of a result stands in [`Self::rows`]; `None` if `HAVING` hides it.
+    pub fn place(&self, result: u32) -> Option<usize> {
+        self.places.get(result as usize).copied().flatten().map(|place| place as usize)
+    }
+
+    /// Why the row of a result cannot be published, if it cannot.
+    pub fn error(&self, result: u32) -> Option<&str> {
+        self.place(result).and_then(|place| error_of(&self.rows.errors, place))
+    }
+}
+
+impl Publisher {
+    /// The published rows of results of one window, whichever instants they belong to.
+    pub fn published(&self, window_us: (i64, i64), lowered: Lowered) -> Published {
+        let len = lowered.len();
+        let rows = self.block(Results {
+            at: PerRow::All(Instant::closing(window_us.1)),
+            diff: PerRow::All(1),
+            window_us: PerRow::All(Some(window_us)),
+            // Tells which results the rows left are of.
+            late_count: PerRow::Each((0..len as u64).collect()),
+            lowered,
+        });
+        let mut places = vec![None; len];
+        for row in 0..rows.len {
+            if let Some(place) = places.get_mut(rows.late_count.get(row) as usize) {
+                *place = Some(row as u32);
+            }
+        }
+        Published { rows, places }
     }
 }
 
