@@ -199,3 +199,23 @@ fn a_sum_that_does_not_fit() {
     asked("none,5s")
         .fails(1, &["view \"v\", window [1970-01-01T00:00:00Z, 1970-01-01T00:00:10Z), group \"a\"", "does not fit"]);
 }
+
+/// Two late records that count at one instant under one delay and at two under another, as the granularity has it.
+#[test]
+fn granularity_joins_corrections() {
+    let record = |k: &str, at: u32| format!("{{\"k\":\"{k}\",\"v\":1,\"at\":{at}}}\n");
+    let records = [("a", 1000), ("b", 21000), ("a", 2000), ("b", 27000), ("a", 3000)].map(|(k, at)| record(k, at));
+    let folder = Folder::with("in.ndjson", records.concat());
+    let sql = table("").replace("'1ms'", "'10s'") + &view("");
+    for (delays, expected) in
+        [("0s,5s", &[("0", 1), ("5000000", 2)][..]), ("5s", &[("5000000", 2)]), ("0s", &[("0", 1)])]
+    {
+        folder.run(&["lateness", "-e", &sql, "--delays", delays, "--horizons", "1m", "--out", "r"]).ok();
+        let report = folder.json("r/report.json");
+        let cells = report["cells"].as_array().unwrap().iter();
+        let found: Vec<_> =
+            cells.map(|c| (c["delay_us"].to_string(), c["windows"]["corrections"].as_u64().unwrap())).collect();
+        let expected: Vec<_> = expected.iter().map(|(delay, n)| ((*delay).to_owned(), *n)).collect();
+        assert_eq!(found, expected, "{delays}");
+    }
+}
