@@ -290,23 +290,25 @@ const TEXT_HEADER: [&str; COLUMNS] =
     ["delay", "horizon", "first", "final", "late", "dropped", "published", "corrections", "corrected", "mean error"];
 
 /// A share as hundredths with three digits behind the point, cut so that only all is `100%`.
-fn percent(share: Option<f64>) -> String {
-    match share {
+fn percent(part: u64, whole: u64) -> String {
+    match (u128::from(part) * 100_000).checked_div(u128::from(whole)) {
         None => "-".to_owned(),
-        Some(share) if share < 1.0 => format!("{:.3}%", (share * 1e5).floor() / 1e3),
-        Some(_) => "100%".to_owned(),
+        Some(100_000) => "100%".to_owned(),
+        Some(thousandths) => format!("{}.{:03}%", thousandths / 1_000, thousandths % 1_000),
     }
 }
 
 impl Cell {
     fn row(&self) -> [String; COLUMNS] {
+        let ContributionCounts { on_time, late, too_late } = self.contributions;
+        let all = on_time + late + too_late;
         let means = self.accuracy.iter().filter_map(|column| column.first_truth.mean);
         let mean = means.max_by(f64::total_cmp);
         [
             format_duration(self.delay_us),
             self.horizon_us.map_or_else(|| "none".to_owned(), format_duration),
-            percent(self.completeness_first),
-            percent(self.completeness_final),
+            percent(on_time, all),
+            percent(on_time + late, all),
             grouped(self.contributions.late),
             grouped(self.contributions.too_late),
             grouped(self.windows.published),

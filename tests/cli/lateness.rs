@@ -101,7 +101,8 @@ fn the_figures_of_a_small_stream() {
     let args = ["lateness", "-e", &sql, "--delays", "0s,10s", "--horizons", "none,5s,1m", "--out", "r"];
     let text = folder.run(&args).ok().stdout;
     let csv = folder.read("r/grid.csv");
-    let rows: Vec<&str> = csv.lines().skip(1).collect();
+    let table: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    let rows: Vec<String> = table.iter().skip(1).map(|row| row[..15].join(",")).collect();
     assert_eq!(
         rows,
         [
@@ -113,7 +114,18 @@ fn the_figures_of_a_small_stream() {
             "10000000,60000000,4,1,0,0,4,1,0,0.800000000,1.000000000,3,0,1,1",
         ]
     );
+    // The count of the late window: 1, then 2 under a horizon of 5 s; the truth is 3. Two other windows are exact.
+    let figures = |row: usize, name: &str| {
+        let first = table[0].iter().position(|column| *column == format!("{name}_missing")).unwrap();
+        table[row][first..first + 8].join(",")
+    };
+    assert_eq!(figures(1, "n_first_final"), "0,3,3,0,0.000000000,0.000000000,0.000000000,0.000000000");
+    assert_eq!(figures(2, "n_first_final"), "0,3,2,0,0.166666667,0.000000000,0.500000000,0.500000000");
+    assert_eq!(figures(2, "n_first_truth"), "0,3,2,0,0.222222222,0.000000000,0.666666667,0.666666667");
+    assert_eq!(figures(2, "n_final_truth"), "0,3,2,0,0.111111111,0.000000000,0.333333333,0.333333333");
+    assert_eq!(figures(6, "s_final_truth"), "0,3,3,0,0.000000000,0.000000000,0.000000000,0.000000000");
     assert_eq!(text.lines().count(), 2 + rows.len(), "{text}");
+    assert!(text.lines().nth(2).is_some_and(|line| line.ends_with("27.778%")), "{text}");
     assert!(text.starts_with("v: 5 records, 0 filtered, 0 rejected, 5 contributions\n"), "{text}");
     assert_eq!(folder.json("r/report.json")["cells"][0]["horizon_us"], Value::Null);
 }
@@ -186,4 +198,24 @@ fn a_sum_that_does_not_fit() {
     asked("none").ok();
     asked("none,5s")
         .fails(1, &["view \"v\", window [1970-01-01T00:00:00Z, 1970-01-01T00:00:10Z), group \"a\"", "does not fit"]);
+}
+
+/// Two late records that count at one instant under one delay and at two under another, as the granularity has it.
+#[test]
+fn granularity_joins_corrections() {
+    let record = |k: &str, at: u32| format!("{{\"k\":\"{k}\",\"v\":1,\"at\":{at}}}\n");
+    let records = [("a", 1000), ("b", 21000), ("a", 2000), ("b", 27000), ("a", 3000)].map(|(k, at)| record(k, at));
+    let folder = Folder::with("in.ndjson", records.concat());
+    let sql = table("").replace("'1ms'", "'10s'") + &view("");
+    for (delays, expected) in
+        [("0s,5s", &[("0", 1), ("5000000", 2)][..]), ("5s", &[("5000000", 2)]), ("0s", &[("0", 1)])]
+    {
+        folder.run(&["lateness", "-e", &sql, "--delays", delays, "--horizons", "1m", "--out", "r"]).ok();
+        let report = folder.json("r/report.json");
+        let cells = report["cells"].as_array().unwrap().iter();
+        let found: Vec<_> =
+            cells.map(|c| (c["delay_us"].to_string(), c["windows"]["corrections"].as_u64().unwrap())).collect();
+        let expected: Vec<_> = expected.iter().map(|(delay, n)| ((*delay).to_owned(), *n)).collect();
+        assert_eq!(found, expected, "{delays}");
+    }
 }

@@ -158,6 +158,10 @@ fn check(seed: u64, raw: &[Raw]) -> Option<String> {
     let mut program = Program::clone(&stream.program);
     program.tables[0].delay_us = Some(0);
     program.tables[0].late_records = LateRecords::Window;
+    if dice.one_in(2) {
+        // Coarse, so that records that count at one instant under one delay do not under another.
+        program.tables[0].granularity_us = dice.range(2, 9) * stream.setup.unit_us;
+    }
     for (number, view) in program.views.iter().enumerate() {
         if !matches!(view.kind, ViewKind::Windowed(_)) {
             continue;
