@@ -221,6 +221,7 @@ fn texts() {
     assert_eq!(shown("split_part", vec![s("a,b,c"), s(","), n(2)]), "b");
     assert_eq!(shown("split_part", vec![s("a,b,c"), s(","), n(-1)]), "c");
     assert_eq!(shown("split_part", vec![s("a,b,c"), s(","), n(-4)]), "");
+    assert_eq!(shown("split_part", vec![s("a"), s(""), n(i64::MIN)]), "");
     assert_eq!(shown("split_part", vec![s("a"), s(","), n(0)]), "! field 0 of split_part");
     assert_eq!(shown("left", vec![s("äbc"), n(2)]), "äb");
     assert_eq!(shown("left", vec![s("äbc"), n(-1)]), "äb");

@@ -169,7 +169,7 @@ fn split_part<'s>(s: &'s str, delimiter: &str, n: i64) -> Result<&'s str, Messag
         return Err(Cow::Borrowed("field 0 of split_part"));
     }
     if delimiter.is_empty() {
-        return Ok(if n.abs() == 1 { s } else { "" });
+        return Ok(if n.unsigned_abs() == 1 { s } else { "" });
     }
     let index = if n > 0 { Some(n - 1) } else { (s.split(delimiter).count() as i64).checked_add(n) };
     let index = index.and_then(|i| usize::try_from(i).ok());
