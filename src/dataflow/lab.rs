@@ -2,7 +2,7 @@
 
 use super::operators::{Updates, by_worker};
 use super::parcel::Parcel;
-use super::view::Routed;
+use super::view::{Routed, receive};
 use super::{Shared, operators::Cutoff};
 use crate::aggregate::table::TableSpec;
 use crate::lab::Lab;
@@ -27,18 +27,10 @@ pub(super) fn count<'scope>(
         let mut core = Some(LabCore::new(&lab));
         move |(input, frontier), _output| {
             input.for_each(|_capability, messages| {
-                shared.check(messages);
-                for mut routed in messages.drain() {
-                    match (routed.contributions.accept(&layout), &mut core) {
-                        (Err(what), _) => {
-                            shared.unreadable(what);
-                            continue;
-                        }
-                        (Ok(_), Some(core)) => core.absorb(&routed.contributions),
-                        (Ok(_), None) => debug_assert!(false, "a message after the end"),
-                    }
-                    shared.absorbed(routed.from, 1, 0);
-                }
+                receive(messages, &layout, &shared, |contributions| match &mut core {
+                    Some(core) => core.absorb(contributions),
+                    None => debug_assert!(false, "a message after the end"),
+                });
             });
             if let Some(core) = &mut core {
                 core.advance(cutoff.upto(frontier));

@@ -298,7 +298,7 @@ fn drop_dataflows(worker: &mut Worker) {
 /// Runs a program to the end of its input, or until it is stopped.
 ///
 /// `sources` holds one source per table of the program. Results are given to `output` on worker 0's thread. They depend
-/// on the program and the input alone: not on `options`, not on timing. Returns whether the whole input was read.
+/// on the program and the input alone: not on timing, and of `options` only [`RunOptions::lab`] changes what is given. Returns whether the whole input was read.
 ///
 /// # Errors
 /// The first error of a reader or of the output; what was final by then has been published, and `output.finish` was not

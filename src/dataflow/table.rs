@@ -32,7 +32,8 @@ const OUTSTANDING_MAX: usize = 2;
 /// As many in a cluster: others' summaries are longer under way, and blocks read together travel together.
 pub(super) const OUTSTANDING_CLUSTER_MAX: usize = 4;
 
-/// Blocks that a worker may have read beyond the frontier, unless it has more lanes: then two a lane.
+/// Blocks that a worker may have read beyond the frontier, those whose place is not known yet among them, unless it has more
+/// lanes: then two a lane.
 const AHEAD_MIN: usize = 16;
 
 struct Lane {
@@ -164,7 +165,8 @@ impl TableDriver {
         // Of lanes that have ended for the coordinator a reader may still owe its own end.
         let Some(chosen) = self.coordinator.furthest_behind(&candidates) else { return candidates.first().copied() };
         // If another lane holds everything back, what is read now only waits for it.
-        let full = self.ahead.len() >= AHEAD_MIN.max(2 * self.lanes.len());
+        let waiting: usize = self.lanes.iter().map(|l| l.outstanding).sum();
+        let full = !self.ahead.is_empty() && self.ahead.len() + waiting >= AHEAD_MIN.max(2 * self.lanes.len());
         (!full || self.coordinator.is_behind_all(chosen)).then_some(chosen)
     }
 

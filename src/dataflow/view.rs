@@ -5,7 +5,7 @@ use super::deal::Crew;
 use super::operators::{Cutoff, Gathered, Updates, by_worker, changelog, forward, gather, windows};
 use super::parcel::Parcel;
 use super::side::{Side, ViewCounts};
-use crate::aggregate::table::Table;
+use crate::aggregate::table::{Table, TableSpec};
 use crate::engine::ingest::{Contributions, Ingested, ViewIngest, table_spec};
 use crate::engine::publish::{Collector, Publisher};
 use crate::lab::Lab;
@@ -34,8 +34,8 @@ type UpdatesInput = Handle<Instant, CapacityContainerBuilder<Updates>>;
 pub(super) struct Routed {
     to: u64,
     /// Process that waits for it to be absorbed.
-    pub from: u64,
-    pub contributions: Contributions,
+    from: u64,
+    contributions: Contributions,
 }
 
 impl Routed {
@@ -129,6 +129,24 @@ impl View {
     }
 }
 
+/// Gives what has come to `absorb`, if it is of the view's layout, and tells the senders.
+pub(super) fn receive(
+    messages: &mut Parcel<Routed>,
+    layout: &Arc<TableSpec>,
+    shared: &Shared,
+    mut absorb: impl FnMut(&Contributions),
+) {
+    shared.check(messages);
+    for mut routed in messages.drain() {
+        if let Err(what) = routed.contributions.accept(layout) {
+            shared.unreadable(what);
+            continue;
+        }
+        absorb(&routed.contributions);
+        shared.absorbed(routed.from, 1, 0);
+    }
+}
+
 /// Adds one message to the windows it belongs to.
 fn absorb(core: &mut WindowCore<Table>, contributions: &Contributions) {
     for run in &contributions.runs {
@@ -194,15 +212,7 @@ pub(super) fn build_view(
                     core,
                     cutoff.clone(),
                     move |core, messages: &mut Parcel<Routed>, _at| {
-                        shared.check(messages);
-                        for mut routed in messages.drain() {
-                            if let Err(what) = routed.contributions.accept(&layout) {
-                                shared.unreadable(what);
-                                continue;
-                            }
-                            absorb(core, &routed.contributions);
-                            shared.absorbed(routed.from, 1, 0);
-                        }
+                        receive(messages, &layout, &shared, |contributions| absorb(core, contributions));
                     },
                     move |core, upto, give| {
                         let mut collector = Collector::new(&publisher, give);

@@ -106,6 +106,14 @@ impl Publisher {
 
     /// The published rows of results; a group that `HAVING` removes has none.
     fn block(&self, results: Results) -> UpdateBlock {
+        match self.evaluated(results) {
+            (block, Some(kept)) => block.take(&kept),
+            (block, None) => block,
+        }
+    }
+
+    /// A row for every result, and which of them `HAVING` lets pass; `None`: all.
+    fn evaluated(&self, results: Results) -> (UpdateBlock, Option<Vec<u32>>) {
         let Results { at, diff, window_us, late_count, lowered } = results;
         let len = lowered.len();
         let bound = |of: fn((i64, i64)) -> i64| match &window_us {
@@ -144,27 +152,24 @@ impl Publisher {
         }
         let errors = errors.into_iter().map(|(row, message)| (row, message.into())).collect();
         let group = lowered.keys.into_iter().take(self.groups).collect();
-        let block = UpdateBlock { len, at, diff, window_us, late_count, group, values, errors };
-        match kept {
-            Some(kept) => block.take(&kept),
-            None => block,
-        }
+        (UpdateBlock { len, at, diff, window_us, late_count, group, values, errors }, kept)
     }
 }
 
-/// Published rows by the number of the result they are made of.
+/// Results of one window as they would be published.
 #[derive(Debug)]
 pub struct Published {
-    /// The rows that are shown.
+    /// A row for every result, in their order; those that are not shown hold nothing of meaning.
     pub rows: UpdateBlock,
-    /// Where the row of a result stands in `rows`, if it is shown.
-    places: Vec<Option<u32>>,
+    /// The results that are shown, ascending; `None`: all.
+    shown: Option<Vec<u32>>,
 }
 
 impl Published {
-    /// Where the row of a result stands in [`Self::rows`]; `None` if `HAVING` hides it.
+    /// The row of a result in [`Self::rows`]; `None` if `HAVING` hides it.
     pub fn place(&self, result: u32) -> Option<usize> {
-        self.places.get(result as usize).copied().flatten().map(|place| place as usize)
+        let shown = self.shown.as_ref().is_none_or(|shown| shown.binary_search(&result).is_ok());
+        (shown && (result as usize) < self.rows.len).then_some(result as usize)
     }
 
     /// Why the row of a result cannot be published, if it cannot.
@@ -176,22 +181,14 @@ impl Published {
 impl Publisher {
     /// The published rows of results of one window, whichever instants they belong to.
     pub fn published(&self, window_us: (i64, i64), lowered: Lowered) -> Published {
-        let len = lowered.len();
-        let rows = self.block(Results {
+        let (rows, shown) = self.evaluated(Results {
             at: PerRow::All(Instant::closing(window_us.1)),
             diff: PerRow::All(1),
             window_us: PerRow::All(Some(window_us)),
-            // Tells which results the rows left are of.
-            late_count: PerRow::Each((0..len as u64).collect()),
+            late_count: PerRow::All(0),
             lowered,
         });
-        let mut places = vec![None; len];
-        for row in 0..rows.len {
-            if let Some(place) = places.get_mut(rows.late_count.get(row) as usize) {
-                *place = Some(row as u32);
-            }
-        }
-        Published { rows, places }
+        Published { rows, shown }
     }
 }
 

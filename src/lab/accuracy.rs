@@ -164,14 +164,14 @@ pub fn compared_columns(plan: &WindowedPlan, output: &[(String, DataType)]) -> V
     (0..plan.select.len()).filter(number).filter(depends).collect()
 }
 
-/// Deviations of all compared columns in all cells, of pairs that have both rows.
+/// Deviations of all compared columns in all cells, of panes that have both rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accuracy {
     horizons: usize,
     columns: Vec<usize>,
-    /// Pairs whose two rows are one, by cell.
+    /// Panes whose two rows are one, by cell.
     same: Vec<u64>,
-    /// Pairs that have the later row alone, by cell.
+    /// Panes that have the later row alone, by cell.
     missing: Vec<u64>,
     /// The others, by cell, then column.
     errors: Vec<Errors>,
@@ -190,7 +190,7 @@ impl Accuracy {
         &self.columns
     }
 
-    /// Under a delay and the horizons numbered from `from` to before `to` a pair's rows are `first` and `last` of the published
+    /// Under a delay and the horizons numbered from `from` to before `to` a pane's rows are `first` and `last` of the published
     /// columns, if it has them.
     pub fn add(
         &mut self,
@@ -222,7 +222,7 @@ impl Accuracy {
         }
     }
 
-    /// The deviations of a cell by compared column; `undisturbed` pairs more are exact.
+    /// The deviations of a cell by compared column; `undisturbed` panes more are exact.
     pub fn of_cell(&self, delay: usize, horizon: usize, undisturbed: u64) -> Vec<Errors> {
         let cell = delay * self.horizons + horizon;
         let exact = undisturbed + self.same.get(cell).copied().unwrap_or(0);
@@ -231,7 +231,7 @@ impl Accuracy {
         errors.map(with).collect()
     }
 
-    /// Pairs of a cell that have the later row alone.
+    /// Panes of a cell that have the later row alone.
     pub fn missing(&self, delay: usize, horizon: usize) -> u64 {
         self.missing.get(delay * self.horizons + horizon).copied().unwrap_or(0)
     }

@@ -41,7 +41,7 @@ pub struct LabCore {
     failure: Option<Failure>,
 }
 
-/// The results of a window's pairs, one row for each pair and stamp.
+/// The results of a window's panes, one row for each pane and stamp.
 #[derive(Debug, Default)]
 struct Sequence {
     /// Row of the result without late contributions.
@@ -149,7 +149,7 @@ impl LabCore {
         Some(self.assigner.windows_of_slice(slice).start.max(next))
     }
 
-    /// Counts the changes of one window's pairs.
+    /// Counts the changes of one window's panes.
     fn settle(&mut self, k: i64) {
         let window_us = self.assigner.bounds(k);
         let slices = self.assigner.slices_of_window(k);
@@ -180,8 +180,8 @@ impl LabCore {
         state.merge_matching(&base, &late_keys);
         let mut lowered = base.lower();
         let mut undisturbed: Vec<u32> = Vec::new();
-        for (row, pair) in (0u32..).zip(late_keys.places(&base)) {
-            match sequences.get_mut(pair as usize) {
+        for (row, pane) in (0u32..).zip(late_keys.places(&base)) {
+            match sequences.get_mut(pane as usize) {
                 Some(sequence) => sequence.base = Some(row),
                 None => undisturbed.push(row),
             }
@@ -191,8 +191,8 @@ impl LabCore {
             after.merge_matching(&state, table);
             state.merge(table);
             let first = lowered.len() as u32;
-            for (row, pair) in (first..).zip(late_keys.places(&after)) {
-                if let Some(sequence) = sequences.get_mut(pair as usize) {
+            for (row, pane) in (first..).zip(late_keys.places(&after)) {
+                if let Some(sequence) = sequences.get_mut(pane as usize) {
                     sequence.steps.push((*stamp_us, row));
                 }
             }
@@ -206,8 +206,9 @@ impl LabCore {
         let mut visited = Visited { rows, window_us, failure: self.failure.take() };
         self.tallies.undisturbed += undisturbed.iter().filter(|row| visited.shows(**row)).count() as u64;
         for sequence in sequences {
+            let truth = truth(&self.grid, sequence, window_us.1).and_then(|row| rows.place(row));
             for delay in 0..self.grid.delays_us().len() {
-                count_changes(&mut self.tallies, &self.grid, delay, sequence, &mut visited);
+                count_changes(&mut self.tallies, &self.grid, delay, (sequence, truth), &mut visited);
             }
         }
         self.failure = visited.failure;
@@ -251,7 +252,7 @@ impl Visited<'_> {
         self.rows.place(row).is_some()
     }
 
-    /// Compares the results of a pair under horizons `from` to before `to`.
+    /// Compares the results of a pane under horizons `from` to before `to`.
     fn compare(&self, tallies: &mut Tallies, delay: usize, horizons: (usize, usize), results: Results) {
         let Results { first, last, truth } = results;
         if horizons.0 < horizons.1 {
@@ -264,7 +265,7 @@ impl Visited<'_> {
     }
 }
 
-/// Where the rows of a pair stand that are compared, those that are shown.
+/// Where the rows of a pane stand that are compared, those that are shown.
 #[derive(Clone, Copy)]
 struct Results {
     first: Option<usize>,
@@ -272,7 +273,7 @@ struct Results {
     truth: Option<usize>,
 }
 
-/// The row of a pair's final result under the greatest delay and horizon.
+/// The row of a pane's final result under the greatest delay and horizon.
 fn truth(grid: &Grid, sequence: &Sequence, end_us: i64) -> Option<u32> {
     let delay = grid.delays_us().len().saturating_sub(1);
     let taken = |stamp_us: i64| {
@@ -283,9 +284,15 @@ fn truth(grid: &Grid, sequence: &Sequence, end_us: i64) -> Option<u32> {
     sequence.steps.get(..taken).and_then(<[_]>::last).map(|(_, row)| *row).or(sequence.base)
 }
 
-/// Follows one pair under one delay, through all horizons: what is late changes the row at distinct stamps, and a horizon
+/// Follows one pane under one delay, through all horizons: what is late changes the row at distinct stamps, and a horizon
 /// accepts the first of them.
-fn count_changes(tallies: &mut Tallies, grid: &Grid, delay: usize, sequence: &Sequence, rows: &mut Visited<'_>) {
+fn count_changes(
+    tallies: &mut Tallies,
+    grid: &Grid,
+    delay: usize,
+    (sequence, truth): (&Sequence, Option<usize>),
+    rows: &mut Visited<'_>,
+) {
     let end_us = rows.window_us.1;
     let on_time = sequence.steps.partition_point(|(stamp_us, _)| grid.stamp_us(*stamp_us, delay) < end_us);
     let first = match on_time.checked_sub(1) {
@@ -294,7 +301,6 @@ fn count_changes(tallies: &mut Tallies, grid: &Grid, delay: usize, sequence: &Se
     };
     let mut shown = first.is_some_and(|row| rows.shows(row));
     let mut published = shown;
-    let truth = truth(grid, sequence, end_us).and_then(|row| rows.rows.place(row));
     let first = first.and_then(|row| rows.rows.place(row));
     // The results from a horizon on.
     let (mut results, mut from) = (Results { first, last: first, truth }, 0);

@@ -70,12 +70,12 @@ pub struct ColumnAccuracy {
     pub final_truth: Deviations,
 }
 
-/// Results against later ones, over the (key, window) pairs that have both.
+/// Results against later ones, over the (key, window) panes that have both.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Deviations {
-    /// Pairs that have the later result alone; not compared.
+    /// Panes that have the later result alone; not compared.
     pub missing: u64,
-    /// Pairs compared.
+    /// Panes compared.
     pub compared: u64,
     /// Of these, equal ones.
     pub exact: u64,
@@ -129,16 +129,16 @@ impl From<&RecordCounts> for RecordClasses {
     }
 }
 
-/// Counts of (key, window) pairs and changes as published, after `HAVING`.
+/// Counts of (key, window) panes and changes as published, after `HAVING`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CellWindows {
-    /// Pairs that got a first result, on closing or later.
+    /// Panes that got a first result, on closing or later.
     pub published: u64,
     /// Of these, those that got it with a late record, after their window had closed.
     pub published_late: u64,
     /// Changes at a stamp: an update is one, so are a row that a late record makes appear and one that leaves.
     pub corrections: u64,
-    /// Pairs with at least one correction.
+    /// Panes with at least one correction.
     pub corrected: u64,
 }
 

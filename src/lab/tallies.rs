@@ -54,17 +54,17 @@ pub struct Tallies {
     pub taken: Counts,
     /// The same, from the horizon under which every window takes them.
     pub taken_whole: Counts,
-    /// Pairs that have a result when their window closes, under every delay and without late records.
+    /// Panes that have a result when their window closes, under every delay and without late records.
     pub undisturbed: u64,
-    /// Other pairs that have a result when their window closes, by delay.
+    /// Other panes that have a result when their window closes, by delay.
     pub closed: Vec<u64>,
-    /// Pairs whose first result comes with a late record.
+    /// Panes whose first result comes with a late record.
     pub appeared: Counts,
     /// Changes at a stamp; an update is one.
     pub corrections: Counts,
-    /// Pairs with a correction.
+    /// Panes with a correction.
     pub corrected: Counts,
-    /// Results against later ones, by [`Comparison`] in the order of [`Comparison::ALL`]; undisturbed pairs aside.
+    /// Results against later ones, by [`Comparison`] in the order of [`Comparison::ALL`]; undisturbed panes aside.
     pub accuracy: [Accuracy; 3],
 }
 

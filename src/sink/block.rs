@@ -95,6 +95,10 @@ impl ChangeBlock {
         if !beside || !columns {
             return Err("expected columns as long as their block");
         }
+        // Every view has a column. Without one a few bytes could announce rows by the billion.
+        if self.len > 0 && self.group.is_empty() && self.values.is_empty() {
+            return Err("expected a column in a block with rows");
+        }
         let in_order = match &self.at {
             PerRow::All(_) => true,
             PerRow::Each(each) => each.is_sorted(),

@@ -164,7 +164,7 @@ impl Turns {
         Turns::of(0, 1)
     }
 
-    /// The blocks with `index % step == first`, for the first reader that takes turns there; its number is `first`.
+    /// The blocks with `index % step == first`. The reader's number is `first`; others come in by [`Self::for_reader`].
     pub fn of(first: u64, step: u64) -> Self {
         Turns { reader: first, first, step: step.max(1), taken: Arc::default() }
     }

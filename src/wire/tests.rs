@@ -169,7 +169,7 @@ fn per_row<X: Clone + Debug + 'static>(one: BoxedStrategy<X>, rows: usize) -> Bo
 fn changes() -> impl Strategy<Value = ChangeBlock> {
     let op = || select(vec![Op::Delete, Op::UpdateBefore, Op::Insert, Op::UpdateAfter]).boxed();
     let window = || proptest::option::of(any::<(i64, i64)>()).boxed();
-    (vec(dtype(), 0..3), vec(dtype(), 0..3), 0usize..9).prop_flat_map(move |(group, values, len)| {
+    (vec(dtype(), 0..3), vec(dtype(), 1..3), 0usize..9).prop_flat_map(move |(group, values, len)| {
         let columns = |types: Vec<T>| types.iter().map(|t| column(t, len)).collect::<Vec<_>>();
         let instants = per_row(any::<i64>().prop_map(Instant).boxed(), len);
         let numbers = || per_row(any::<u64>().boxed(), len);
@@ -383,6 +383,30 @@ proptest! {
         let _ = decode::<Published>(&bytes);
         let _ = decode::<Side>(&bytes);
     }
+}
+
+/// A few bytes must not announce more rows than they hold: whoever reads them goes through the rows.
+#[test]
+fn rows_without_columns_are_refused() {
+    let block = |len, values| ChangeBlock {
+        len,
+        timed: true,
+        at: PerRow::All(Instant(0)),
+        op: PerRow::All(Op::Insert),
+        revision: PerRow::All(0),
+        late_count: PerRow::All(0),
+        window_us: PerRow::All(None),
+        group: Vec::new(),
+        values,
+        errors: Vec::new(),
+    };
+    let read = |changes| decode::<Published>(&encode(&Published { from: 0, changes })).map(|_| ());
+    let error = read(block(u32::MAX as usize, Vec::new())).unwrap_err();
+    assert_eq!(error.what, "expected a column in a block with rows");
+    assert_eq!(read(block(0, Vec::new())), Ok(()));
+    let mut numbers = Column::new(T::BigInt);
+    numbers.push(&Value::BigInt(1));
+    assert_eq!(read(block(1, vec![numbers])), Ok(()));
 }
 
 #[test]

@@ -80,7 +80,7 @@ fn error_ppb(first: &Value, last: &Value) -> Option<u64> {
     error.is_finite().then(|| (error * 1e9).round().min(1e18) as u64)
 }
 
-/// A pair's window and group.
+/// A pane's window and group.
 type Place = (Option<(i64, i64)>, Box<[Value]>);
 
 fn by_place(changes: impl IntoIterator<Item = Change>) -> BTreeMap<Place, Box<[Value]>> {
@@ -116,16 +116,16 @@ fn compared(
     later: &BTreeMap<Place, Box<[Value]>>,
     given: &Deviations,
 ) -> Option<String> {
-    let pairs = later.iter().filter_map(|(place, last)| Some((&earlier.get(place)?[at], &last[at])));
-    let pairs: Vec<(&Value, &Value)> = pairs.collect();
-    let mut errors: Vec<u64> = pairs.iter().filter_map(|(first, last)| error_ppb(first, last)).collect();
+    let panes = later.iter().filter_map(|(place, last)| Some((&earlier.get(place)?[at], &last[at])));
+    let panes: Vec<(&Value, &Value)> = panes.collect();
+    let mut errors: Vec<u64> = panes.iter().filter_map(|(first, last)| error_ppb(first, last)).collect();
     errors.sort_unstable();
-    let exact = pairs.iter().filter(|(first, last)| first == last).count() as u64;
+    let exact = panes.iter().filter(|(first, last)| first == last).count() as u64;
     let of = |ppb: u64| ppb as f64 / 1e9;
     let sum: u128 = errors.iter().map(|ppb| u128::from(*ppb)).sum();
     let mean = (!errors.is_empty()).then(|| sum as f64 / errors.len() as f64 / 1e9);
-    let (missing, undefined) = ((later.len() - pairs.len()) as u64, (pairs.len() - errors.len()) as u64);
-    let expected = (missing, pairs.len() as u64, exact, undefined, mean, errors.last().copied().map(of));
+    let (missing, undefined) = ((later.len() - panes.len()) as u64, (panes.len() - errors.len()) as u64);
+    let expected = (missing, panes.len() as u64, exact, undefined, mean, errors.last().copied().map(of));
     let found = (given.missing, given.compared, given.exact, given.undefined, given.mean, given.max);
     let bounded = [(50, given.p50), (99, given.p99)].iter().all(|(hundredths, found)| {
         let truth = errors.get((errors.len() * hundredths).div_ceil(100).saturating_sub(1)).copied().map(of);
