@@ -151,37 +151,14 @@ fn combine(rows: &Rows, runs: &mut Runs, pre: &mut PreAggregation, combined: &mu
     pre.learn(inserted, groups);
 }
 
-/// So many workers at most get their rows by a pass over all rows each.
-const PASSES_MAX: usize = 4;
-
-/// Appends the rows of which `is_wanted` is true. Without branches, as which rows those are cannot be foreseen.
-fn select(rows: &[u32], out: &mut Vec<u32>, is_wanted: impl Fn(u32) -> bool) {
-    let start = out.len();
-    out.resize(start + rows.len(), 0);
-    let mut n = start;
-    for row in rows {
-        if let Some(place) = out.get_mut(n) {
-            *place = *row;
-        }
-        n += usize::from(is_wanted(*row));
-    }
-    out.truncate(n);
-}
-
 /// Splits the runs by the worker that keeps each row's key.
 fn split(runs: Runs, routes: &[u32], parts: &mut [(Vec<u32>, Vec<Run>)]) {
     for ((slice, late_stamp_us), members) in runs {
         let starts: Vec<u32> = parts.iter().map(|(s, _)| s.len() as u32).collect();
-        let route = |row: u32| routes.get(row as usize).copied().unwrap_or(0);
-        if parts.len() <= PASSES_MAX {
-            for (worker, (selected, _)) in (0..).zip(parts.iter_mut()) {
-                select(&members, selected, |row| route(row) == worker);
-            }
-        } else {
-            for row in members {
-                if let Some((selected, _)) = parts.get_mut(route(row) as usize) {
-                    selected.push(row);
-                }
+        for row in members {
+            let worker = routes.get(row as usize).copied().unwrap_or(0);
+            if let Some((selected, _)) = parts.get_mut(worker as usize) {
+                selected.push(row);
             }
         }
         for ((selected, list), start) in parts.iter_mut().zip(starts) {
