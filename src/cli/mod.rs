@@ -7,7 +7,6 @@ pub mod cluster;
 pub mod exit;
 pub mod explain;
 pub mod r#gen;
-pub mod lateness;
 mod outputs;
 mod progress;
 pub mod run;
@@ -49,8 +48,6 @@ enum Command {
     Gen(r#gen::GenArgs),
     /// Run the input through the brute-force oracle as well and prove changelog and ledger equal.
     Verify(verify::VerifyArgs),
-    /// What every delay and horizon of a grid would have given, from one pass over the input.
-    Lateness(lateness::LatenessArgs),
     /// Guess a CREATE TABLE from a sample of a file, with the lag quantiles it saw.
     Schema(schema::SchemaArgs),
     /// Measure queries: throughput and cost, latency at a fixed rate, and whether the answers are right.
@@ -165,7 +162,6 @@ pub fn main() -> ExitCode {
         Command::Explain(args) => explain::run(&args),
         Command::Gen(args) => r#gen::run(args).map(|()| exit::SUCCESS),
         Command::Verify(args) => verify::run(&args),
-        Command::Lateness(args) => lateness::run(&args),
         Command::Schema(args) => schema::run(args).map(|()| exit::SUCCESS),
         Command::Bench(args) => bench::run(&args),
     };

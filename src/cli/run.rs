@@ -228,7 +228,7 @@ fn set_rejects(program: &mut Program, file: Option<&str>) -> Result<()> {
 }
 
 /// The first Ctrl-C (or SIGTERM) ends the run cleanly, the second at once.
-pub(super) fn catch_signals(stop: &Arc<AtomicBool>) -> Result<Arc<AtomicBool>> {
+fn catch_signals(stop: &Arc<AtomicBool>) -> Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         let status = i32::from(exit::INTERRUPTED);

@@ -156,12 +156,11 @@ impl Work<'_> {
             sides.probe_with(&results);
             for (v, view) in self.program.views.iter().enumerate() {
                 let cutoff = cutoffs.get(view.table).cloned().unwrap_or_default();
-                let lab = self.options.lab.as_ref();
                 let how = How {
                     partitioned: self.options.partitioned.contains(&v),
                     timed: self.program.tables.get(view.table).is_some_and(timed),
                 };
-                let (input, gathered) = build_view(scope, view, how, &cutoff, (self.crew, &results), self.shared, lab);
+                let (input, gathered) = build_view(scope, view, how, &cutoff, (self.crew, &results), self.shared);
                 inputs.push(Some(input));
                 changes.push(gathered);
             }
@@ -179,8 +178,7 @@ impl Work<'_> {
                 }
             }
             let cutoff = cutoffs.get(t).cloned().unwrap_or_default();
-            let table = TableDriver::new(t, plan, source, self.crew, views, (cutoff, bound.clone()), self.shared);
-            tables.push(table.for_lab(self.options.lab.as_ref()));
+            tables.push(TableDriver::new(t, plan, source, self.crew, views, (cutoff, bound.clone()), self.shared));
         }
         let mut writers = Vec::new();
         // Files of their own are completed first: the summary is that of a run whose files are there.

@@ -15,7 +15,6 @@
 pub mod deal;
 mod driver;
 mod instant;
-mod lab;
 mod notes;
 pub mod operators;
 pub mod parcel;
@@ -29,7 +28,6 @@ mod writer;
 use crate::cluster::{self, Mesh, Watch};
 use crate::engine::output::RunOutput;
 use crate::error::{Error, ErrorKind, Result};
-use crate::lab::Lab;
 use crate::plan::Program;
 use crate::source::{Source, Turns};
 use crate::watermark::{AFTER_ALL, BEFORE_ALL};
@@ -59,8 +57,6 @@ pub struct RunOptions {
     pub partitioned: Vec<usize>,
     /// Decides when which worker steps (tests).
     pub schedule: Option<Arc<dyn Schedule>>,
-    /// Counts what every delay and horizon would give, in the place of the windows; the program is [`crate::lab::setting::Setting::program`].
-    pub lab: Option<Arc<Lab>>,
 }
 
 /// What a worker may do in its turn.
@@ -108,7 +104,6 @@ impl Default for RunOptions {
             keep_too_late: false,
             partitioned: Vec::new(),
             schedule: None,
-            lab: None,
         }
     }
 }
@@ -298,7 +293,7 @@ fn drop_dataflows(worker: &mut Worker) {
 /// Runs a program to the end of its input, or until it is stopped.
 ///
 /// `sources` holds one source per table of the program. Results are given to `output` on worker 0's thread. They depend
-/// on the program and the input alone: not on timing, and of `options` only [`RunOptions::lab`] changes what is given. Returns whether the whole input was read.
+/// on the program and the input alone: not on `options`, not on timing. Returns whether the whole input was read.
 ///
 /// # Errors
 /// The first error of a reader or of the output; what was final by then has been published, and `output.finish` was not

@@ -13,7 +13,6 @@ use crate::engine::ingest::{Keepers, StampedBlock};
 use crate::engine::output::Reject;
 use crate::error::Result;
 use crate::expr::eval::evaluate;
-use crate::lab::Lab;
 use crate::plan::{LatenessScope, OnError, TablePlan};
 use crate::source::{DecodedBlock, LaneInfo, LaneReader, Next, Source, Turns};
 use crate::time::Instant;
@@ -75,7 +74,6 @@ pub(super) struct TableDriver {
     bound: Bound,
     /// If a reject of the table fails the run.
     search: Option<Search>,
-    lab: Option<Arc<Lab>>,
 }
 
 /// Whether a table has a watermark. The records of one that has none pass in the order in which they stand.
@@ -138,15 +136,8 @@ impl TableDriver {
             ends: HashMap::new(),
             keepers: crew.keepers(),
             bound,
-            lab: None,
             search: (plan.on_error == OnError::Fail).then(|| Search::new(index, source.lanes().len())),
         }
-    }
-
-    /// Stamps as the lab counts by them.
-    pub fn for_lab(mut self, lab: Option<&Arc<Lab>>) -> Self {
-        self.lab = lab.cloned();
-        self
     }
 
     /// Whether anything is left to read.
@@ -290,14 +281,11 @@ impl TableDriver {
         side: &mut InputOf<Side>,
     ) {
         let block = &*pending.block;
-        let mut stamps = if timed(&self.plan) {
+        let stamps = if timed(&self.plan) {
             context.stamps(summary, block.partition.as_deref(), &pending.watermarks_us)
         } else {
             vec![place_of(block.lane as usize, block.index); block.rows]
         };
-        if let Some(lab) = &self.lab {
-            stamps.iter_mut().for_each(|stamp| *stamp = lab.grid().class_us(*stamp));
-        }
         let stamped = StampedBlock {
             block,
             stamps_us: &stamps,

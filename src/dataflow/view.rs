@@ -8,7 +8,6 @@ use super::side::{Side, ViewCounts};
 use crate::aggregate::table::{Table, TableSpec};
 use crate::engine::ingest::{Contributions, Ingested, ViewIngest, table_spec};
 use crate::engine::publish::{Collector, Publisher};
-use crate::lab::Lab;
 use crate::plan::{ViewKind, ViewPlan};
 use crate::time::Instant;
 use crate::window::Assigner;
@@ -36,13 +35,6 @@ pub(super) struct Routed {
     /// Process that waits for it to be absorbed.
     from: u64,
     contributions: Contributions,
-}
-
-impl Routed {
-    /// The worker that keeps its keys.
-    pub fn keeper(&self) -> u64 {
-        self.to
-    }
 }
 
 impl Wire for Routed {
@@ -130,7 +122,7 @@ impl View {
 }
 
 /// Gives what has come to `absorb`, if it is of the view's layout, and tells the senders.
-pub(super) fn receive(
+fn receive(
     messages: &mut Parcel<Routed>,
     layout: &Arc<TableSpec>,
     shared: &Shared,
@@ -187,7 +179,6 @@ pub(super) fn build_view(
     cutoff: &Cutoff,
     (crew, ended): (Crew, &ProbeHandle<Instant>),
     shared: &Arc<Shared>,
-    lab: Option<&Arc<Lab>>,
 ) -> (ViewInput, ViewChanges) {
     let (input, results) = match &view.kind {
         ViewKind::PassThrough(_) => {
@@ -199,29 +190,25 @@ pub(super) fn build_view(
             let mut input: InputOf<Routed> = Handle::new();
             let stream = forward(input.to_stream(scope));
             let (spec, count) = table_spec(plan);
-            if let Some(lab) = lab {
-                (ViewInput::Windowed(input), super::lab::count(stream, spec, lab, cutoff, shared))
-            } else {
-                let layout = Arc::clone(&spec);
-                let core = WindowCore::new(Assigner::new(plan.window), view.horizon_us, Table::new(spec));
-                let publisher = Publisher::new(plan, &view.output, count);
-                let shared = Arc::clone(shared);
-                let results = windows(
-                    stream,
-                    by_worker(Routed::keeper),
-                    core,
-                    cutoff.clone(),
-                    move |core, messages: &mut Parcel<Routed>, _at| {
-                        receive(messages, &layout, &shared, |contributions| absorb(core, contributions));
-                    },
-                    move |core, upto, give| {
-                        let mut collector = Collector::new(&publisher, give);
-                        core.advance(upto, &mut collector);
-                        collector.finish();
-                    },
-                );
-                (ViewInput::Windowed(input), results)
-            }
+            let layout = Arc::clone(&spec);
+            let core = WindowCore::new(Assigner::new(plan.window), view.horizon_us, Table::new(spec));
+            let publisher = Publisher::new(plan, &view.output, count);
+            let shared = Arc::clone(shared);
+            let results = windows(
+                stream,
+                by_worker(|routed: &Routed| routed.to),
+                core,
+                cutoff.clone(),
+                move |core, messages: &mut Parcel<Routed>, _at| {
+                    receive(messages, &layout, &shared, |contributions| absorb(core, contributions));
+                },
+                move |core, upto, give| {
+                    let mut collector = Collector::new(&publisher, give);
+                    core.advance(upto, &mut collector);
+                    collector.finish();
+                },
+            );
+            (ViewInput::Windowed(input), results)
         }
     };
     // A differential collection of results from here on, in blocks: what follows may join, reduce or arrange its rows.

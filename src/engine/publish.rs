@@ -4,7 +4,7 @@ use super::update::UpdateBlock;
 use crate::aggregate::table::{Lowered, Table};
 use crate::expr::Expr;
 use crate::expr::eval::evaluate_lenient;
-use crate::per_row::{PerRow, error_of};
+use crate::per_row::PerRow;
 use crate::plan::WindowedPlan;
 use crate::time::Instant;
 use crate::types::{Column, ColumnData, DataType, Value, compare_rows};
@@ -153,42 +153,6 @@ impl Publisher {
         let errors = errors.into_iter().map(|(row, message)| (row, message.into())).collect();
         let group = lowered.keys.into_iter().take(self.groups).collect();
         (UpdateBlock { len, at, diff, window_us, late_count, group, values, errors }, kept)
-    }
-}
-
-/// Results of one window as they would be published.
-#[derive(Debug)]
-pub struct Published {
-    /// A row for every result, in their order; those that are not shown hold nothing of meaning.
-    pub rows: UpdateBlock,
-    /// The results that are shown, ascending; `None`: all.
-    shown: Option<Vec<u32>>,
-}
-
-impl Published {
-    /// The row of a result in [`Self::rows`]; `None` if `HAVING` hides it.
-    pub fn place(&self, result: u32) -> Option<usize> {
-        let shown = self.shown.as_ref().is_none_or(|shown| shown.binary_search(&result).is_ok());
-        (shown && (result as usize) < self.rows.len).then_some(result as usize)
-    }
-
-    /// Why the row of a result cannot be published, if it cannot.
-    pub fn error(&self, result: u32) -> Option<&str> {
-        self.place(result).and_then(|place| error_of(&self.rows.errors, place))
-    }
-}
-
-impl Publisher {
-    /// The published rows of results of one window, whichever instants they belong to.
-    pub fn published(&self, window_us: (i64, i64), lowered: Lowered) -> Published {
-        let (rows, shown) = self.evaluated(Results {
-            at: PerRow::All(Instant::closing(window_us.1)),
-            diff: PerRow::All(1),
-            window_us: PerRow::All(Some(window_us)),
-            late_count: PerRow::All(0),
-            lowered,
-        });
-        Published { rows, shown }
     }
 }
 

@@ -8,7 +8,7 @@ fn root() -> PathBuf {
 }
 
 /// A folder that holds `examples/`, so that paths in the programs lead there and outputs go nowhere else.
-pub fn examples() -> Folder {
+fn examples() -> Folder {
     let folder = Folder::new();
     copy(&root().join("examples"), &folder.path("examples"));
     folder

@@ -6,7 +6,6 @@ mod generator;
 mod harness;
 mod input;
 mod interrupt;
-mod lateness;
 mod output;
 mod status;
 

@@ -8,7 +8,6 @@ mod baton;
 mod canary;
 mod cases;
 mod dataflow_cases;
-mod lab;
 mod metamorphic;
 mod pace;
 mod random_streams;
