@@ -536,7 +536,7 @@ fn parts(x: f64) -> Result<(i64, i32), u32> {
 }
 
 /// The double nearest to `value / 10^scale`.
-pub(super) fn decimal_to_f64(value: i128, scale: u8) -> f64 {
+pub(crate) fn decimal_to_f64(value: i128, scale: u8) -> f64 {
     if scale <= 22 && value.unsigned_abs() <= 1 << 53 {
         // Both are doubles exactly, so that the division rounds once.
         return value as f64 / pow10_f64(scale);

@@ -316,6 +316,7 @@ impl TableDriver {
                     block.span.get(row).copied(),
                 ));
             }
+            view.measure(&stamped, &ingested);
             view.send(ingested, shared, side);
         }
         if !rejects.is_empty() {
