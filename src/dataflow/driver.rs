@@ -184,7 +184,8 @@ impl Work<'_> {
                 }
             }
             let cutoff = cutoffs.get(t).cloned().unwrap_or_default();
-            tables.push(TableDriver::new(t, plan, source, self.crew, views, (cutoff, bound.clone())));
+            let round_us = self.options.lab.as_ref().map_or(1, |lab| lab.grid.pass_granularity_us());
+            tables.push(TableDriver::new(t, plan, source, self.crew, views, (cutoff, bound.clone(), round_us)));
         }
         let mut writers = Vec::new();
         // Files of their own are completed first: the summary is that of a run whose files are there.

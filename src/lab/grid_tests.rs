@@ -40,7 +40,12 @@ fn thresholds_are_the_rule() {
         let delays = vec![1, 2, 5];
         let horizons = vec![None, Some(0), Some(2), Some(3)];
         let grid = Grid::new(delays.clone(), horizons.clone(), granularity, false).unwrap();
+        let pass = grid.pass_granularity_us();
         for m in -20..20i64 {
+            let base = m - delays[0];
+            for d in 0..delays.len() {
+                assert_eq!(grid.stamp(d, base.div_euclid(pass) * pass), grid.stamp(d, base));
+            }
             for end in -8..8i64 {
                 let base = m - delays[0];
                 for (d, delay) in delays.iter().enumerate() {
@@ -60,6 +65,15 @@ fn thresholds_are_the_rule() {
             }
         }
     }
+}
+
+#[test]
+fn the_pass_rounds_as_far_as_it_may() {
+    let pass = |delays: &[i64]| Grid::new(delays.to_vec(), vec![None], S, false).unwrap().pass_granularity_us();
+    assert_eq!(pass(&[0]), S);
+    assert_eq!(pass(&[300_000, 1_300_000, 5_300_000]), S);
+    assert_eq!(pass(&[0, 2_500_000]), S / 2);
+    assert_eq!(pass(&[0, 1]), 1);
 }
 
 #[test]

@@ -11,7 +11,7 @@
 //! 3. When the watermark has passed what any cell accepts, the window is settled: kept pairs are dealt out to the cells,
 //!    the others are the same in every cell, and a [`WindowReport`] says what only all workers together can use.
 //!
-//! Cost: a pair without late records, one addition a delay; others, a few operations per late stamp and delay until a delay has
+//! Cost: a pair without late records, its row and a place in a sorted list; others, a few operations per late stamp and delay until a delay has
 //! them all on time. Memory: the late pairs of windows not settled.
 
 use super::figures::{self, COMPARISONS, Comparison, Difference, Figures, difference};
@@ -80,8 +80,6 @@ pub struct PairMeter {
     publisher: Publisher,
     /// Index of the aggregate that holds a group's least stamp.
     first_stamp: usize,
-    /// Whether rows can be hidden or fail, so that they must be computed on closing.
-    judged: bool,
     /// Output columns that are measured.
     measured: Vec<usize>,
     windows: BTreeMap<i64, Window>,
@@ -113,7 +111,6 @@ impl PairMeter {
             assigner: Assigner::new(plan.window),
             publisher: Publisher::new(plan, &view.output, count),
             first_stamp: spec.aggregates.len().saturating_sub(1),
-            judged: true,
             figures: Figures::new(grid, measured.len()),
             measured,
             windows: BTreeMap::new(),
@@ -172,19 +169,24 @@ impl PairMeter {
     }
 
     /// Notes that pairs began with records of these stamps.
-    fn open(&mut self, window_us: (i64, i64), firsts_us: &[i64]) {
+    fn open(&mut self, window_us: (i64, i64), mut firsts_us: Vec<i64>) {
+        firsts_us.sort_unstable();
+        let Some(least_us) = firsts_us.first().copied() else { return };
         let (grid, assigner) = (Arc::clone(&self.grid), self.assigner);
         let window = self.window(window_us);
-        let k = window.report.window;
-        for first_us in firsts_us {
-            window.report.least_us = window.report.least_us.min(*first_us);
-            for delay in 0..grid.delays() {
-                let stamp_us = grid.stamp(delay, *first_us);
-                // The first window that closes after it.
-                let from = if stamp_us == BEFORE_ALL { i64::MIN } else { assigner.last_closed(stamp_us) + 1 };
-                if from <= k {
-                    *window.opens.entry((delay, from)).or_default() += 1;
-                }
+        window.report.least_us = window.report.least_us.min(least_us);
+        for delay in 0..grid.delays() {
+            // The first window that closes after a stamp; stamps of the same are counted at once.
+            let from = |first_us: &i64| match grid.stamp(delay, *first_us) {
+                BEFORE_ALL => i64::MIN,
+                stamp_us => assigner.last_closed(stamp_us) + 1,
+            };
+            let on_time = firsts_us.partition_point(|first_us| grid.stamp(delay, *first_us) < window_us.1);
+            let mut rest = firsts_us.get(..on_time).unwrap_or_default();
+            while let Some(first) = rest.last().map(from) {
+                let fewer = rest.partition_point(|first_us| from(first_us) < first);
+                *window.opens.entry((delay, first)).or_default() += (rest.len() - fewer) as u64;
+                rest = rest.get(..fewer).unwrap_or_default();
             }
         }
     }
@@ -235,17 +237,14 @@ fn number(column: &Column, row: usize) -> Option<f64> {
 
 impl Changes<Table> for PairMeter {
     fn closed(&mut self, _instant: Instant, window_us: (i64, i64), result: &Table) {
-        let (mut visible, mut failed) = (result.len() as u64, 0);
-        if self.judged {
-            let lowered = result.lower();
-            let stamps = self.stamps(&lowered);
-            self.open(window_us, &stamps);
-            let (kept, block) = self.publisher.rows(window_us, lowered);
-            (visible, failed) = (kept.len() as u64, block.errors.len() as u64);
-        }
+        let lowered = result.lower();
+        let stamps = self.stamps(&lowered);
+        self.open(window_us, stamps);
+        // Only to know what is hidden, and what cannot be computed.
+        let (kept, block) = self.publisher.rows(window_us, lowered);
         let window = self.window(window_us);
-        window.visible += visible;
-        window.failed += failed;
+        window.visible += kept.len() as u64;
+        window.failed += block.errors.len() as u64;
     }
 
     fn corrected(&mut self, c: &Correction<'_, Table>) {
@@ -284,7 +283,7 @@ impl Changes<Table> for PairMeter {
             }
             pair.late.push((at.time().0, row));
         }
-        self.open(c.window_us, &begun);
+        self.open(c.window_us, begun);
         self.key = key;
     }
 }
