@@ -444,6 +444,26 @@ impl ExactSum {
         }
     }
 
+    /// Takes another sum off. What is not finite there stays so here.
+    pub fn subtract(&mut self, other: &ExactSum) {
+        self.special |= other.special;
+        let (low, high) = (other.low, other.high);
+        let small = i128::from(high) << 64 | i128::from(low);
+        match small.checked_neg() {
+            Some(negated) => self.add_scaled(negated, other.exponent),
+            // -2^127 has no opposite of its size: half of it twice.
+            None => (0..2).for_each(|_| self.add_scaled(-(small / 2), other.exponent)),
+        }
+        if let Some(wide) = &other.wide {
+            let magnitude = wide.magnitude();
+            for (word, at) in magnitude.words.iter().zip(0i64..) {
+                let exponent = i32::try_from(magnitude.exponent + 64 * at).unwrap_or(0);
+                let value = i128::from(*word);
+                self.add_scaled(if magnitude.negative { value } else { -value }, exponent);
+            }
+        }
+    }
+
     #[inline(always)]
     fn small(&self) -> i128 {
         i128::from(self.high) << 64 | i128::from(self.low)

@@ -32,6 +32,15 @@ enum LatencyIn {
     Event,
 }
 
+impl LatencyIn {
+    fn name(self) -> &'static str {
+        match self {
+            LatencyIn::Arrival => "arrival",
+            LatencyIn::Event => "event",
+        }
+    }
+}
+
 /// Arguments of `slackwater lateness`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -98,6 +107,7 @@ impl LatenessArgs {
             ("--horizons".to_owned(), text(self.horizons.as_deref())),
             ("--horizon".to_owned(), text(self.program.horizon.as_deref())),
             ("--truth".to_owned(), self.truth.to_string()),
+            ("--latency".to_owned(), text(self.latency.map(LatencyIn::name))),
             ("--block-bytes".to_owned(), self.block_bytes.to_string()),
             ("feature parquet".to_owned(), cfg!(feature = "parquet").to_string()),
         ]
@@ -124,7 +134,12 @@ pub(super) fn run(args: &LatenessArgs) -> Result<u8> {
     execute(args, &plan, config, stop)
 }
 
-fn execute(args: &LatenessArgs, plan: &Arc<LabPlan>, config: Option<ClusterConfig>, stop: Arc<AtomicBool>) -> Result<u8> {
+fn execute(
+    args: &LatenessArgs,
+    plan: &Arc<LabPlan>,
+    config: Option<ClusterConfig>,
+    stop: Arc<AtomicBool>,
+) -> Result<u8> {
     let threads = usize::from(args.workers);
     let (process, processes) = config.as_ref().map_or((0, 1), |c| (c.process, c.processes));
     let block_bytes = args.block_bytes.clamp(64, 1 << 30);

@@ -174,7 +174,7 @@ impl Work<'_> {
                 }
                 let lab = self.options.lab.as_ref().and_then(|lab| {
                     let (_, windowed) = lab.view()?;
-                    Some(IngestMeter::new(&lab.grid, Assigner::new(windowed.window)))
+                    Some(IngestMeter::new(&lab.grid, Assigner::new(windowed.window), lab.arrival))
                 });
                 if lab.is_some() {
                     ingest = ingest.keeping_late();

@@ -158,48 +158,52 @@ fn measure<'scope>(
 ) -> LabStream<'scope> {
     let by_key = by_worker(|routed: &Routed| routed.to);
     let layout = Arc::clone(core.empty().spec());
-    stream.unary_frontier::<CapacityContainerBuilder<Parcel<_>>, _, _, _>(by_key, "Measure", move |_capability, _info| {
-        let mut held: Option<Capability<Instant>> = None;
-        let mut floors = Floors::default();
-        let mut meter = Some(meter);
-        move |(input, frontier), output| {
-            input.for_each(|capability, data| {
-                let Some(at) = capability.least().copied() else { return };
-                if held.as_ref().is_none_or(|held| *held.time() > at) {
-                    held = capability.retain_least(0);
-                }
-                shared.check(data);
-                for mut routed in data.drain() {
-                    if let Err(what) = routed.contributions.accept(&layout) {
-                        shared.unreadable(what);
-                        continue;
+    stream.unary_frontier::<CapacityContainerBuilder<Parcel<_>>, _, _, _>(
+        by_key,
+        "Measure",
+        move |_capability, _info| {
+            let mut held: Option<Capability<Instant>> = None;
+            let mut floors = Floors::default();
+            let mut meter = Some(meter);
+            move |(input, frontier), output| {
+                input.for_each(|capability, data| {
+                    let Some(at) = capability.least().copied() else { return };
+                    if held.as_ref().is_none_or(|held| *held.time() > at) {
+                        held = capability.retain_least(0);
                     }
-                    touch(&mut floors, &routed.contributions, at);
-                    absorb(&mut core, &routed.contributions);
-                    shared.absorbed(routed.from, 1, 0);
+                    shared.check(data);
+                    for mut routed in data.drain() {
+                        if let Err(what) = routed.contributions.accept(&layout) {
+                            shared.unreadable(what);
+                            continue;
+                        }
+                        touch(&mut floors, &routed.contributions, at);
+                        absorb(&mut core, &routed.contributions);
+                        shared.absorbed(routed.from, 1, 0);
+                    }
+                });
+                let upto = cutoff.upto(frontier);
+                let (Some(capability), Some(pairs)) = (&mut held, &mut meter) else {
+                    core.forget(upto);
+                    return;
+                };
+                core.advance(upto, pairs);
+                pairs.settle(upto, &mut |report| output.session(&*capability).give(LabMessage::Window(report)));
+                floors.settle(core.assigner().slices_of_window(pairs.settled(upto) + 1).start);
+                if frontier.is_empty() {
+                    if let Some(pairs) = meter.take() {
+                        output.session(&*capability).give(LabMessage::Figures(pairs.into_figures()));
+                    }
+                    held = None;
+                    return;
                 }
-            });
-            let upto = cutoff.upto(frontier);
-            let (Some(capability), Some(pairs)) = (&mut held, &mut meter) else {
-                core.forget(upto);
-                return;
-            };
-            core.advance(upto, pairs);
-            pairs.settle(upto, &mut |report| output.session(&*capability).give(LabMessage::Window(report)));
-            floors.settle(core.assigner().slices_of_window(pairs.settled(upto) + 1).start);
-            if frontier.is_empty() {
-                if let Some(pairs) = meter.take() {
-                    output.session(&*capability).give(LabMessage::Figures(pairs.into_figures()));
+                let next = floors.least().min(upto);
+                if *capability.time() < next {
+                    capability.downgrade(&next);
                 }
-                held = None;
-                return;
             }
-            let next = floors.least().min(upto);
-            if *capability.time() < next {
-                capability.downgrade(&next);
-            }
-        }
-    })
+        },
+    )
 }
 
 fn touch(floors: &mut Floors, contributions: &Contributions, at: Instant) {
@@ -217,8 +221,10 @@ fn gather<'scope>(
     let gathered = Rc::new(RefCell::new(LabGathered { timeline: Some(timeline), outcome: Outcome::default() }));
     let (sink, cutoff) = (Rc::clone(&gathered), cutoff.clone());
     let to_first = ExchangeCore::<CapacityContainerBuilder<Parcel<LabMessage>>, _>::new_core(|_: &LabMessage| 0);
-    let nothing =
-        stream.unary_frontier::<CapacityContainerBuilder<Vec<()>>, _, _, _>(to_first, "Lab", move |_capability, _info| {
+    let nothing = stream.unary_frontier::<CapacityContainerBuilder<Vec<()>>, _, _, _>(
+        to_first,
+        "Lab",
+        move |_capability, _info| {
             move |(input, frontier), _output| {
                 let LabGathered { timeline, outcome } = &mut *sink.borrow_mut();
                 let Some(timeline) = timeline else { return };
@@ -239,7 +245,8 @@ fn gather<'scope>(
                     timeline.advance(time_us);
                 }
             }
-        });
+        },
+    );
     nothing.probe_with(ended);
     gathered
 }

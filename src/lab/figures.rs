@@ -8,7 +8,8 @@ use super::buckets;
 use super::grid::Grid;
 use crate::aggregate::exact::ExactSum;
 use crate::sink::summary::REVISIONS_MAX;
-use std::collections::BTreeMap;
+use foldhash::fast::FixedState;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 /// Which two rows of a pair are compared.
@@ -42,41 +43,75 @@ pub const FAILED: usize = 5;
 /// By comparison: pairs that have both rows …
 pub const COMPARED: usize = 6;
 
+/// Counts by bucket.
+#[derive(Clone, Debug, Default)]
+pub struct Counts(HashMap<u64, i64, FixedState>);
+
+impl Counts {
+    /// Adds to a bucket.
+    #[inline]
+    pub fn add(&mut self, bucket: u64, n: i64) {
+        *self.0.entry(bucket).or_default() += n;
+    }
+    /// In the order of the buckets.
+    pub fn sorted(&self) -> BTreeMap<u64, i64> {
+        self.0.iter().map(|(bucket, n)| (*bucket, *n)).collect()
+    }
+    /// From counts by bucket.
+    pub fn from_sorted(counts: BTreeMap<u64, i64>) -> Counts {
+        Counts(counts.into_iter().collect())
+    }
+    fn merge(&mut self, other: &Counts) {
+        other.0.iter().for_each(|(bucket, n)| self.add(*bucket, *n));
+    }
+}
+
 /// How far the values of one column are off.
 #[derive(Clone, Debug, Default)]
 pub struct Off {
-    /// Sum of the sizes of relative errors.
-    pub size: ExactSum,
-    /// Sum of the relative errors with their signs.
-    pub signed: ExactSum,
-    /// Errors that are not 0, by bucket.
-    pub counts: BTreeMap<u64, i64>,
+    /// Sum of the relative errors above 0.
+    pub above: ExactSum,
+    /// Sum of the sizes of those below 0.
+    pub below: ExactSum,
+    /// Errors that are not 0, by bucket of their size.
+    pub counts: Counts,
     /// Pairs of which there is no relative error: NULL against a value, 0 against another value, no number.
     pub undefined: i64,
 }
 
-/// One cell's part of what is kept along the horizons.
-#[derive(Clone, Debug, Default)]
+/// What a cell has counted, or a difference of that along the horizons.
+#[derive(Clone, Debug)]
 pub struct Part {
     /// See [`PUBLISHED`] and so on.
     pub counts: [i64; COUNTS],
     /// By comparison: pairs that have both rows, and the same.
     pub exact: [i64; COMPARISONS],
     /// Pairs that reached revision `r`; the last item counts every revision from there on.
-    pub revisions: Vec<i64>,
+    pub revisions: [i64; REVISIONS_MAX + 1],
     /// Time from the window's end to the last correction, by bucket.
-    pub last_correction: BTreeMap<u64, i64>,
-    /// By comparison and column.
-    pub off: Vec<Off>,
+    pub last_correction: Counts,
 }
 
-/// Maxima of one cell.
+impl Default for Part {
+    fn default() -> Self {
+        Part {
+            counts: [0; COUNTS],
+            exact: [0; COMPARISONS],
+            revisions: [0; REVISIONS_MAX + 1],
+            last_correction: Counts::default(),
+        }
+    }
+}
+
+/// All of one cell.
 #[derive(Clone, Debug, Default)]
-pub struct Greatest {
-    /// Time from the window's end to the last correction, µs.
+pub struct CellSums {
+    /// Counts.
+    pub part: Part,
+    /// Greatest time from the window's end to the last correction, µs.
     pub last_correction_us: u64,
-    /// Sizes of relative errors, by comparison and column.
-    pub off: Vec<f64>,
+    /// By comparison and column: sums, and the greatest size of a relative error.
+    pub off: Vec<(Off, f64)>,
 }
 
 /// Sums over pairs, for all cells.
@@ -95,8 +130,12 @@ pub struct Figures {
     pub same_from: Vec<(u64, u64)>,
     /// By delay and horizon, with one horizon more for what no horizon reaches.
     pub parts: Vec<Part>,
-    /// By delay and horizon.
-    pub greatest: Vec<Greatest>,
+    /// By delay and horizon: greatest time to the last correction, µs.
+    pub last_correction_us: Vec<u64>,
+    /// By comparison, column, delay and horizon, with one horizon more.
+    pub off: Vec<Off>,
+    /// By comparison, column, delay and horizon: greatest size of a relative error.
+    pub off_max: Vec<f64>,
 }
 
 /// The difference of two rows in one column.
@@ -126,17 +165,17 @@ pub fn difference(value: Option<f64>, against: Option<f64>) -> Difference {
 impl Figures {
     /// Of a grid, for views with so many measured columns.
     pub fn new(grid: &Grid, columns: usize) -> Figures {
-        let pairs = COMPARISONS * columns;
-        let part = Part { off: vec![Off::default(); pairs], ..Part::default() };
-        let greatest = Greatest { off: vec![0.0; pairs], ..Greatest::default() };
+        let (delays, horizons) = (grid.delays(), grid.horizons());
         Figures {
             columns,
-            horizons: grid.horizons(),
+            horizons,
             same: 0,
             same_failed: 0,
-            same_from: vec![(0, 0); grid.delays()],
-            parts: vec![part; grid.delays() * (grid.horizons() + 1)],
-            greatest: vec![greatest; grid.delays() * grid.horizons()],
+            same_from: vec![(0, 0); delays],
+            parts: vec![Part::default(); delays * (horizons + 1)],
+            last_correction_us: vec![0; delays * horizons],
+            off: vec![Off::default(); COMPARISONS * columns * delays * (horizons + 1)],
+            off_max: vec![0.0; COMPARISONS * columns * delays * horizons],
         }
     }
 
@@ -144,6 +183,7 @@ impl Figures {
         self.parts.get_mut(delay * (self.horizons + 1) + horizon)
     }
 
+    #[inline]
     fn both(&mut self, delay: usize, horizons: &Range<usize>, mut add: impl FnMut(&mut Part, i64)) {
         self.part(delay, horizons.start).into_iter().for_each(|part| add(part, 1));
         if horizons.end < self.horizons {
@@ -152,59 +192,61 @@ impl Figures {
     }
 
     /// Adds to a count of the cells of a delay.
+    #[inline]
     pub fn count(&mut self, delay: usize, horizons: &Range<usize>, count: usize, n: i64) {
         self.both(delay, horizons, |part, sign| part.counts.get_mut(count).into_iter().for_each(|c| *c += sign * n));
     }
 
     /// A pair reaches a revision, from a horizon on.
+    #[inline]
     pub fn revision(&mut self, delay: usize, from: usize, revision: usize) {
         let revision = revision.min(REVISIONS_MAX);
-        if let Some(part) = self.part(delay, from) {
-            if part.revisions.len() <= revision {
-                part.revisions.resize(revision + 1, 0);
-            }
-            part.revisions.get_mut(revision).into_iter().for_each(|n| *n += 1);
-        }
+        let reached = self.part(delay, from).and_then(|part| part.revisions.get_mut(revision));
+        reached.into_iter().for_each(|n| *n += 1);
     }
 
     /// A pair is corrected for the last time so long after its window's end.
     pub fn last_correction(&mut self, delay: usize, horizons: &Range<usize>, us: i64) {
         let us = u64::try_from(us).unwrap_or(0);
         let bucket = buckets::of_integer(us);
-        self.both(delay, horizons, |part, sign| *part.last_correction.entry(bucket).or_default() += sign);
-        self.greatest(delay, horizons, |greatest| greatest.last_correction_us = greatest.last_correction_us.max(us));
-    }
-
-    fn greatest(&mut self, delay: usize, horizons: &Range<usize>, raise: impl FnMut(&mut Greatest)) {
+        self.both(delay, horizons, |part, sign| part.last_correction.add(bucket, sign));
         let cells = delay * self.horizons + horizons.start..delay * self.horizons + horizons.end;
-        self.greatest.get_mut(cells).into_iter().flatten().for_each(raise);
+        self.last_correction_us.get_mut(cells).into_iter().flatten().for_each(|max| *max = us.max(*max));
     }
 
-    /// Two rows of a pair that are the same.
-    pub fn exact(&mut self, delay: usize, horizons: &Range<usize>, comparison: Comparison) {
+    /// Two rows of a pair that are compared; `exact`: they are the same.
+    #[inline]
+    pub fn compared(&mut self, delay: usize, horizons: &Range<usize>, comparison: Comparison, exact: bool) {
         let c = comparison as usize;
         self.both(delay, horizons, |part, sign| {
             part.counts.get_mut(COMPARED + c).into_iter().for_each(|n| *n += sign);
-            part.exact.get_mut(c).into_iter().for_each(|n| *n += sign);
+            part.exact.get_mut(c).into_iter().for_each(|n| *n += sign * i64::from(exact));
         });
     }
 
-    /// Two rows of a pair that are not the same, with their differences by column.
-    pub fn differ(&mut self, delay: usize, horizons: &Range<usize>, comparison: Comparison, by_column: &[Difference]) {
-        let c = comparison as usize;
-        let first = c * self.columns;
-        self.both(delay, horizons, |part, sign| {
-            part.counts.get_mut(COMPARED + c).into_iter().for_each(|n| *n += sign);
-            let columns = part.off.get_mut(first..).into_iter().flatten();
-            columns.zip(by_column).for_each(|(off, difference)| off.add(*difference, sign));
-        });
-        self.greatest(delay, horizons, |greatest| {
-            for (max, difference) in greatest.off.get_mut(first..).into_iter().flatten().zip(by_column) {
-                if let Difference::Relative(x) = difference {
-                    *max = max.max(x.abs());
-                }
-            }
-        });
+    /// Two rows of a pair that are compared differ so in a column.
+    #[inline]
+    pub fn off(
+        &mut self,
+        delay: usize,
+        horizons: &Range<usize>,
+        (comparison, column): (Comparison, usize),
+        difference: Difference,
+    ) {
+        if difference == Difference::None {
+            return;
+        }
+        let place = (comparison as usize * self.columns + column) * self.same_from.len() + delay;
+        let first = place * (self.horizons + 1);
+        self.off.get_mut(first + horizons.start).into_iter().for_each(|off| off.add(difference, 1));
+        if horizons.end < self.horizons {
+            self.off.get_mut(first + horizons.end).into_iter().for_each(|off| off.add(difference, -1));
+        }
+        if let Difference::Relative(x) = difference {
+            let first = place * self.horizons;
+            let cells = self.off_max.get_mut(first + horizons.start..first + horizons.end);
+            cells.into_iter().flatten().for_each(|max| *max = x.abs().max(*max));
+        }
     }
 
     /// Adds what another worker has found.
@@ -215,23 +257,31 @@ impl Figures {
             *mine = (mine.0 + others.0, mine.1 + others.1);
         }
         self.parts.iter_mut().zip(&other.parts).for_each(|(a, b)| a.merge(b));
-        for (mine, others) in self.greatest.iter_mut().zip(&other.greatest) {
-            mine.last_correction_us = mine.last_correction_us.max(others.last_correction_us);
-            mine.off.iter_mut().zip(&others.off).for_each(|(a, b)| *a = a.max(*b));
-        }
+        self.last_correction_us.iter_mut().zip(&other.last_correction_us).for_each(|(a, b)| *a = *b.max(a));
+        self.off.iter_mut().zip(&other.off).for_each(|(a, b)| a.merge(b));
+        self.off_max.iter_mut().zip(&other.off_max).for_each(|(a, b)| *a = b.max(*a));
     }
 
-    /// What each cell has, by delay and horizon: the sums of the parts up to its horizon.
-    pub fn cells(&self) -> Vec<Part> {
-        let mut out = Vec::with_capacity(self.greatest.len());
+    /// What each cell has, by delay and horizon: the sums of the differences up to its horizon.
+    pub fn cells(&self) -> Vec<CellSums> {
+        let mut out = Vec::with_capacity(self.last_correction_us.len());
         let mut same = (self.same, self.same_failed);
-        for (parts, from) in self.parts.chunks(self.horizons + 1).zip(&self.same_from) {
+        for (delay, from) in self.same_from.iter().enumerate() {
             same = (same.0 + from.0, same.1 + from.1);
-            let mut sum = Part { off: vec![Off::default(); COMPARISONS * self.columns], ..Part::default() };
-            for part in parts.iter().take(self.horizons) {
-                sum.merge(part);
-                let mut cell = sum.clone();
-                cell.add_same(same);
+            let mut part = Part::default();
+            let mut off = vec![Off::default(); COMPARISONS * self.columns];
+            for horizon in 0..self.horizons {
+                self.parts.get(delay * (self.horizons + 1) + horizon).into_iter().for_each(|own| part.merge(own));
+                let mut with_max = Vec::with_capacity(off.len());
+                for (n, off) in off.iter_mut().enumerate() {
+                    let place = n * self.same_from.len() + delay;
+                    self.off.get(place * (self.horizons + 1) + horizon).into_iter().for_each(|own| off.merge(own));
+                    let max = self.off_max.get(place * self.horizons + horizon).copied().unwrap_or(0.0);
+                    with_max.push((off.clone(), max));
+                }
+                let last = self.last_correction_us.get(delay * self.horizons + horizon).copied().unwrap_or(0);
+                let mut cell = CellSums { part: part.clone(), last_correction_us: last, off: with_max };
+                cell.part.add_same(same);
                 out.push(cell);
             }
         }
@@ -240,24 +290,39 @@ impl Figures {
 }
 
 impl Off {
+    #[inline]
     fn add(&mut self, difference: Difference, sign: i64) {
         match difference {
             Difference::None => {}
             Difference::Undefined => self.undefined += sign,
             Difference::Relative(x) => {
-                let sign_f = if sign < 0 { -1.0 } else { 1.0 };
-                self.size.add(x.abs() * sign_f);
-                self.signed.add(x * sign_f);
-                *self.counts.entry(buckets::of_ratio(x.abs())).or_default() += sign;
+                let size = x.abs();
+                let sum = if x > 0.0 { &mut self.above } else { &mut self.below };
+                sum.add(if sign < 0 { -size } else { size });
+                self.counts.add(buckets::of_ratio(size), sign);
             }
         }
     }
 
+    /// Mean of the sizes of `n` errors.
+    pub fn mean_size(&self, n: u64) -> f64 {
+        let mut sum = self.above.clone();
+        sum.merge(&self.below);
+        sum.mean(n)
+    }
+
+    /// Mean of `n` errors with their signs.
+    pub fn mean_signed(&self, n: u64) -> f64 {
+        let mut sum = self.above.clone();
+        sum.subtract(&self.below);
+        sum.mean(n)
+    }
+
     fn merge(&mut self, other: &Off) {
-        self.size.merge(&other.size);
-        self.signed.merge(&other.signed);
+        self.above.merge(&other.above);
+        self.below.merge(&other.below);
         self.undefined += other.undefined;
-        other.counts.iter().for_each(|(bucket, n)| *self.counts.entry(*bucket).or_default() += n);
+        self.counts.merge(&other.counts);
     }
 }
 
@@ -270,21 +335,14 @@ impl Part {
         }
         self.counts.get_mut(FAILED).into_iter().for_each(|n| *n += failed as i64);
         self.exact.iter_mut().for_each(|n| *n += pairs);
-        if self.revisions.is_empty() && pairs > 0 {
-            self.revisions.push(0);
-        }
         self.revisions.first_mut().into_iter().for_each(|n| *n += pairs);
     }
 
     fn merge(&mut self, other: &Part) {
         self.counts.iter_mut().zip(&other.counts).for_each(|(a, b)| *a += b);
         self.exact.iter_mut().zip(&other.exact).for_each(|(a, b)| *a += b);
-        if self.revisions.len() < other.revisions.len() {
-            self.revisions.resize(other.revisions.len(), 0);
-        }
         self.revisions.iter_mut().zip(&other.revisions).for_each(|(a, b)| *a += b);
-        other.last_correction.iter().for_each(|(bucket, n)| *self.last_correction.entry(*bucket).or_default() += n);
-        self.off.iter_mut().zip(&other.off).for_each(|(a, b)| a.merge(b));
+        self.last_correction.merge(&other.last_correction);
     }
 }
 
@@ -308,16 +366,18 @@ mod tests {
     fn what_is_taken_back_along_the_horizons_is_gone() {
         let grid = Grid::new(vec![0], vec![None, Some(0), Some(5)], 1, false).unwrap();
         let mut figures = Figures::new(&grid, 1);
-        figures.differ(0, &(0..2), Comparison::FirstFinal, &[Difference::Relative(-0.25)]);
-        figures.exact(0, &(2..3), Comparison::FirstFinal);
+        figures.compared(0, &(0..2), Comparison::FirstFinal, false);
+        figures.off(0, &(0..2), (Comparison::FirstFinal, 0), Difference::Relative(-0.25));
+        figures.compared(0, &(2..3), Comparison::FirstFinal, true);
         figures.last_correction(0, &(1..3), 7);
         figures.same = 3;
         let cells = figures.cells();
-        let sizes: Vec<_> = cells.iter().map(|c| (c.off[0].size.to_f64(), c.off[0].signed.to_f64())).collect();
+        let sizes: Vec<_> = cells.iter().map(|c| (c.off[0].0.mean_size(1), c.off[0].0.mean_signed(1))).collect();
         assert_eq!(sizes, [(0.25, -0.25), (0.25, -0.25), (0.0, 0.0)]);
-        let exact: Vec<_> = cells.iter().map(|c| (c.exact[0], c.counts[COMPARED])).collect();
+        let exact: Vec<_> = cells.iter().map(|c| (c.part.exact[0], c.part.counts[COMPARED])).collect();
         assert_eq!(exact, [(3, 4), (3, 4), (4, 4)]);
-        assert!(cells[2].off[0].counts.values().all(|n| *n == 0));
-        assert_eq!(figures.greatest.iter().map(|g| g.last_correction_us).collect::<Vec<_>>(), [0, 7, 7]);
+        assert!(cells[2].off[0].0.counts.sorted().values().all(|n| *n == 0));
+        assert_eq!(cells.iter().map(|c| c.off[0].1).collect::<Vec<_>>(), [0.25, 0.25, 0.0]);
+        assert_eq!(cells.iter().map(|c| c.last_correction_us).collect::<Vec<_>>(), [0, 7, 7]);
     }
 }

@@ -17,6 +17,8 @@ pub struct Grid {
     horizons_us: Vec<Option<i64>>,
     granularity_us: i64,
     unbounded: bool,
+    /// See [`Grid::pass_granularity_us`].
+    pass_granularity_us: i64,
 }
 
 impl Grid {
@@ -55,7 +57,9 @@ impl Grid {
         if granularity_us <= 0 {
             return Err("expected a granularity above 0".into());
         }
-        Ok(Grid { delays_us, horizons_us, granularity_us, unbounded })
+        let base_us = delays_us.first().copied().unwrap_or(0);
+        let pass_granularity_us = delays_us.iter().fold(granularity_us, |g, delay| gcd(g, delay - base_us));
+        Ok(Grid { delays_us, horizons_us, granularity_us, unbounded, pass_granularity_us })
     }
 
     /// The delays, µs, ascending.
@@ -101,7 +105,17 @@ impl Grid {
     /// What the one pass may round its stamps down to, µs: the greatest length of which the granularity and all that delays differ by are
     /// multiples. Rounding by it first changes no stamp under any delay, and leaves fewer different ones.
     pub fn pass_granularity_us(&self) -> i64 {
-        (0..self.delays()).fold(self.granularity_us, |g, delay| gcd(g, self.offset_us(delay)))
+        self.pass_granularity_us
+    }
+
+    /// [`Grid::stamp`] of a stamp that is rounded as the pass may: most grids need no division for it.
+    #[inline]
+    pub fn stamp_of_rounded(&self, delay: usize, base_us: i64) -> i64 {
+        use crate::watermark::{AFTER_ALL, BEFORE_ALL};
+        if self.pass_granularity_us != self.granularity_us || base_us == BEFORE_ALL || base_us == AFTER_ALL {
+            return self.stamp(delay, base_us);
+        }
+        base_us.saturating_sub(self.offset_us(delay))
     }
 
     /// The stamp, under a delay, of a record that the one pass stamps `base_us`.

@@ -44,7 +44,9 @@ fn thresholds_are_the_rule() {
         for m in -20..20i64 {
             let base = m - delays[0];
             for d in 0..delays.len() {
-                assert_eq!(grid.stamp(d, base.div_euclid(pass) * pass), grid.stamp(d, base));
+                let rounded = base.div_euclid(pass) * pass;
+                assert_eq!(grid.stamp(d, rounded), grid.stamp(d, base));
+                assert_eq!(grid.stamp_of_rounded(d, rounded), grid.stamp(d, base));
             }
             for end in -8..8i64 {
                 let base = m - delays[0];

@@ -14,6 +14,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct IngestMeter {
     base_us: i64,
+    arrival: bool,
     ledger: LedgerMeter,
     lags: LagMeter,
     steps: StepMeter,
@@ -29,10 +30,11 @@ pub struct IngestSums {
 }
 
 impl IngestMeter {
-    /// For a grid and windows.
-    pub fn new(grid: &Arc<Grid>, assigner: Assigner) -> Self {
+    /// For a grid and windows. `arrival`: result latencies are in arrival time.
+    pub fn new(grid: &Arc<Grid>, assigner: Assigner, arrival: bool) -> Self {
         IngestMeter {
             base_us: grid.base_us(),
+            arrival,
             ledger: LedgerMeter::new(Arc::clone(grid), assigner),
             lags: LagMeter::default(),
             steps: StepMeter::new(Arc::clone(grid), assigner),
@@ -44,15 +46,17 @@ impl IngestMeter {
         late.iter().for_each(|(base_us, slice)| self.ledger.late(*base_us, *slice));
         let block = stamped.block;
         let mut steps = Vec::new();
+        let only = block.partition.is_none().then(|| stamped.partition(0));
         for (row, (base_us, event_us)) in stamped.stamps_us.iter().zip(&block.event_time_us).enumerate() {
-            let partition = stamped.partition(row);
+            let partition = only.unwrap_or_else(|| stamped.partition(row));
             let lag_us = match *base_us {
                 BEFORE_ALL => 0,
                 base_us => base_us.saturating_add(self.base_us).saturating_sub(*event_us).max(0) as u64,
             };
             self.lags.record(partition, *event_us, lag_us);
             if self.steps.is_step(partition, *base_us) {
-                let arrived_us = block.arrived_us.as_ref().and_then(|times| times.get(row)).copied();
+                let arrived_us =
+                    block.arrived_us.as_ref().filter(|_| self.arrival).and_then(|times| times.get(row)).copied();
                 steps.push(Step {
                     base_us: *base_us,
                     partition,

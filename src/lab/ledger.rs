@@ -60,7 +60,8 @@ pub struct LedgerSums {
 impl LedgerMeter {
     /// For a grid and windows.
     pub fn new(grid: Arc<Grid>, assigner: Assigner) -> Self {
-        let sums = LedgerSums { differences: vec![vec![0; 7]; grid.delays() * (grid.horizons() + 1)], contributions: 0 };
+        let sums =
+            LedgerSums { differences: vec![vec![0; 7]; grid.delays() * (grid.horizons() + 1)], contributions: 0 };
         LedgerMeter { grid, assigner, sums }
     }
 
@@ -70,7 +71,7 @@ impl LedgerMeter {
         let n = windows.end - windows.start;
         self.sums.contributions += n as u64;
         for delay in 0..self.grid.delays() {
-            let stamp_us = self.grid.stamp(delay, base_us);
+            let stamp_us = self.grid.stamp_of_rounded(delay, base_us);
             let closed = windows.clone().take_while(|k| self.assigner.bounds(*k).1 <= stamp_us).count() as i64;
             if closed == 0 {
                 // And so under every longer delay.
@@ -136,7 +137,8 @@ impl LedgerSums {
             for horizon in 0..grid.horizons() {
                 let own = self.differences.get(delay * (grid.horizons() + 1) + horizon);
                 sums.iter_mut().zip(own.into_iter().flatten()).for_each(|(sum, d)| *sum += d);
-                let [on, corrected, partly, too_late, in_time, late, dropped] = sums.map(|n| u64::try_from(n).unwrap_or(0));
+                let [on, corrected, partly, too_late, in_time, late, dropped] =
+                    sums.map(|n| u64::try_from(n).unwrap_or(0));
                 out.push(CellRecords {
                     on_time: on_time + on,
                     corrected,

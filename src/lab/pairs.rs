@@ -14,11 +14,11 @@
 //! Cost: a pair without late records, its row and a place in a sorted list; others, a few operations per late stamp and delay until a delay has
 //! them all on time. Memory: the late pairs of windows not settled.
 
-use super::figures::{self, COMPARISONS, Comparison, Difference, Figures, difference};
+use super::figures::{self, Comparison, Figures, difference};
 use super::grid::Grid;
 use super::timeline::WindowReport;
-use crate::aggregate::encode_group;
 use crate::aggregate::table::{Lowered, Table};
+use crate::aggregate::{encode_cell, encode_group};
 use crate::engine::ingest::table_spec;
 use crate::engine::publish::Publisher;
 use crate::plan::{ViewPlan, WindowedPlan};
@@ -31,35 +31,65 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A row that a pair has for some time.
-#[derive(Clone, Debug, PartialEq)]
+/// A row that a pair has for some time. What it holds stands in the window's [`Store`].
+#[derive(Clone, Copy, Debug)]
 struct Row {
     /// `HAVING` lets it pass.
     visible: bool,
     /// It cannot be computed.
     failed: bool,
-    /// All published columns, encoded: equal bytes are equal rows.
-    values: Box<[u8]>,
-    /// The measured columns.
-    numbers: Box<[Option<f64>]>,
+    /// Start and length of its encoding: the columns that depend on aggregates.
+    values: (u64, u32),
+    /// The first of its measured columns.
+    numbers: u32,
 }
 
-impl Row {
-    fn hidden() -> Row {
-        Row { visible: false, failed: false, values: Box::default(), numbers: Box::default() }
-    }
+/// No place in a [`Store`].
+const NOWHERE: u32 = u32::MAX;
+
+/// A row after a late stamp, and the one before it of the same pair.
+#[derive(Clone, Copy, Debug)]
+struct Late {
+    stamp_us: i64,
+    row: Row,
+    before: u32,
 }
 
 /// A pair with late records.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Pair {
     /// Its row on closing, if it had records by then.
     first: Option<Row>,
-    /// Its row after each later stamp, ascending.
-    late: Vec<(i64, Row)>,
+    /// Its last row after a late stamp.
+    last: u32,
 }
 
 type ByKey = HashMap<Box<[u8]>, Pair, foldhash::fast::FixedState>;
+
+/// Rows of one window.
+#[derive(Debug, Default)]
+struct Store {
+    values: Vec<u8>,
+    numbers: Vec<Option<f64>>,
+    late: Vec<Late>,
+}
+
+impl Store {
+    fn values(&self, row: &Row) -> &[u8] {
+        let (start, len) = (row.values.0 as usize, row.values.1 as usize);
+        self.values.get(start..start + len).unwrap_or_default()
+    }
+    fn number(&self, row: &Row, column: usize) -> Option<f64> {
+        self.numbers.get(row.numbers as usize + column).copied().flatten()
+    }
+    /// Whether two rows are the same.
+    fn same(&self, a: &Row, b: &Row) -> bool {
+        a.values == b.values || self.values(a) == self.values(b)
+    }
+    fn place(len: usize) -> u32 {
+        u32::try_from(len).unwrap_or(NOWHERE)
+    }
+}
 
 /// A window that is not settled.
 #[derive(Debug)]
@@ -69,6 +99,7 @@ struct Window {
     visible: u64,
     failed: u64,
     late: ByKey,
+    store: Store,
     report: WindowReport,
     opens: BTreeMap<(usize, i64), u64>,
 }
@@ -80,25 +111,31 @@ pub struct PairMeter {
     publisher: Publisher,
     /// Index of the aggregate that holds a group's least stamp.
     first_stamp: usize,
-    /// Output columns that are measured.
+    /// Output columns that depend on aggregates, and those of them that are measured.
+    compared: Vec<usize>,
     measured: Vec<usize>,
     windows: BTreeMap<i64, Window>,
     figures: Figures,
     key: Vec<u8>,
 }
 
-/// The output columns of a view whose relative error is measured: numbers and intervals that are neither group columns
-/// nor bounds of the window.
-pub fn measured(view: &ViewPlan, plan: &WindowedPlan) -> Vec<usize> {
+/// Output columns that depend on an aggregate.
+fn aggregated(plan: &WindowedPlan) -> Vec<usize> {
     let first_aggregate = plan.group.len() + 2;
     let of_aggregate = |expr: &crate::expr::Expr| {
         let mut read = std::collections::BTreeSet::new();
         expr.columns(&mut read);
         read.iter().any(|column| *column >= first_aggregate)
     };
+    let columns = plan.select.iter().enumerate();
+    columns.filter(|(_, expr)| of_aggregate(expr)).map(|(at, _)| at).collect()
+}
+
+/// The output columns of a view whose relative error is measured: numbers and intervals that depend on an aggregate.
+pub fn measured(view: &ViewPlan, plan: &WindowedPlan) -> Vec<usize> {
     let is_number = |dtype: &DataType| dtype.is_numeric() || *dtype == DataType::Interval;
-    let columns = plan.select.iter().zip(&view.output).enumerate();
-    columns.filter(|(_, (expr, (_, dtype)))| is_number(dtype) && of_aggregate(expr)).map(|(at, _)| at).collect()
+    let is_measured = |column: &usize| view.output.get(*column).is_some_and(|(_, dtype)| is_number(dtype));
+    aggregated(plan).into_iter().filter(is_measured).collect()
 }
 
 impl PairMeter {
@@ -113,6 +150,7 @@ impl PairMeter {
             first_stamp: spec.aggregates.len().saturating_sub(1),
             figures: Figures::new(grid, measured.len()),
             measured,
+            compared: aggregated(plan),
             windows: BTreeMap::new(),
             key: Vec::new(),
         }
@@ -141,13 +179,23 @@ impl PairMeter {
     }
 
     fn settle_window(&mut self, window: Window) -> WindowReport {
-        let Window { end_us, mut visible, mut failed, late, mut report, opens } = window;
+        let Window { end_us, mut visible, mut failed, late, store, mut report, opens } = window;
+        let mut rows = Vec::new();
         for pair in late.values() {
             if let Some(first) = pair.first.as_ref().filter(|row| row.visible) {
                 visible = visible.saturating_sub(1);
                 failed = failed.saturating_sub(u64::from(first.failed));
             }
-            Dealer { grid: &self.grid, figures: &mut self.figures, report: &mut report, end_us }.deal(pair);
+            rows.clear();
+            let mut at = pair.last;
+            while let Some(late) = store.late.get(at as usize) {
+                rows.push((late.stamp_us, late.row));
+                at = late.before;
+            }
+            rows.reverse();
+            let dealer =
+                Dealer { grid: &self.grid, figures: &mut self.figures, report: &mut report, store: &store, end_us };
+            dealer.deal(pair.first.as_ref(), &rows);
         }
         self.figures.same += visible;
         self.figures.same_failed += failed;
@@ -163,6 +211,7 @@ impl PairMeter {
             visible: 0,
             failed: 0,
             late: ByKey::default(),
+            store: Store::default(),
             report: WindowReport::new(k, &self.grid),
             opens: BTreeMap::new(),
         })
@@ -177,11 +226,11 @@ impl PairMeter {
         window.report.least_us = window.report.least_us.min(least_us);
         for delay in 0..grid.delays() {
             // The first window that closes after a stamp; stamps of the same are counted at once.
-            let from = |first_us: &i64| match grid.stamp(delay, *first_us) {
+            let from = |first_us: &i64| match grid.stamp_of_rounded(delay, *first_us) {
                 BEFORE_ALL => i64::MIN,
                 stamp_us => assigner.last_closed(stamp_us) + 1,
             };
-            let on_time = firsts_us.partition_point(|first_us| grid.stamp(delay, *first_us) < window_us.1);
+            let on_time = firsts_us.partition_point(|first_us| grid.stamp_of_rounded(delay, *first_us) < window_us.1);
             let mut rest = firsts_us.get(..on_time).unwrap_or_default();
             while let Some(first) = rest.last().map(from) {
                 let fewer = rest.partition_point(|first_us| from(first_us) < first);
@@ -191,18 +240,27 @@ impl PairMeter {
         }
     }
 
-    /// The rows of results, by group.
-    fn rows(&self, window_us: (i64, i64), lowered: Lowered) -> Vec<Row> {
-        let mut rows = vec![Row::hidden(); lowered.len()];
+    /// Puts the rows of results away, by group.
+    fn rows(&mut self, window_us: (i64, i64), lowered: Lowered) -> Vec<Row> {
+        let hidden = Row { visible: false, failed: false, values: (0, 0), numbers: NOWHERE };
+        let mut rows = vec![hidden; lowered.len()];
         let (kept, block) = self.publisher.rows(window_us, lowered);
-        let numbers: Vec<_> = self.measured.iter().filter_map(|column| block.values.get(*column)).collect();
+        let column = |at: &usize| block.values.get(*at);
+        let compared: Vec<&Column> = self.compared.iter().filter_map(column).collect();
+        let numbers: Vec<&Column> = self.measured.iter().filter_map(column).collect();
+        let store = &mut self.window(window_us).store;
         for (at, group) in kept.into_iter().enumerate() {
             let Some(row) = rows.get_mut(group as usize) else { continue };
-            let mut values = Vec::new();
-            encode_group(&block.values, at, &mut values);
-            row.visible = true;
-            row.values = values.into();
-            row.numbers = numbers.iter().map(|column| number(column, at)).collect();
+            let from = store.values.len();
+            compared.iter().for_each(|column| encode_cell(column, at, &mut store.values));
+            let numbers_from = Store::place(store.numbers.len());
+            store.numbers.extend(numbers.iter().map(|column| number(column, at)));
+            *row = Row {
+                visible: true,
+                failed: false,
+                values: (from as u64, Store::place(store.values.len() - from)),
+                numbers: numbers_from,
+            };
         }
         for (at, _) in &block.errors {
             let group = block.late_count.get(*at as usize) as usize;
@@ -248,40 +306,47 @@ impl Changes<Table> for PairMeter {
     }
 
     fn corrected(&mut self, c: &Correction<'_, Table>) {
-        let before = c.before.lower();
         let mut key = std::mem::take(&mut self.key);
-        let mut encoded = |columns: &[Column], row: usize| -> Box<[u8]> {
-            key.clear();
-            encode_group(columns, row, &mut key);
-            key.as_slice().into()
-        };
         // Rows on closing of pairs that were not late before.
+        let before = c.before.lower();
         let known = &self.window(c.window_us).late;
-        let keys: Vec<_> = (0..before.len()).map(|row| encoded(&before.keys, row)).collect();
-        let unknown = (0u32..).zip(&keys).filter(|(_, key)| !known.contains_key(*key)).map(|(row, _)| row);
-        let unknown: Vec<u32> = unknown.collect();
-        let firsts = self.rows(c.window_us, before.take(&unknown));
-        let window = self.window(c.window_us);
-        for (row, first) in unknown.iter().zip(firsts) {
-            if let Some(key) = keys.get(*row as usize) {
-                window.late.insert(key.clone(), Pair { first: Some(first), late: Vec::new() });
+        let mut keys: Vec<Box<[u8]>> = Vec::new();
+        let mut unknown: Vec<u32> = Vec::new();
+        for row in 0..before.len() {
+            key.clear();
+            encode_group(&before.keys, row, &mut key);
+            if !known.contains_key(key.as_slice()) {
+                keys.push(key.as_slice().into());
+                unknown.push(row as u32);
             }
+        }
+        if !unknown.is_empty() {
+            let firsts = self.rows(c.window_us, before.take(&unknown));
+            let pairs = firsts.into_iter().map(|first| Pair { first: Some(first), last: NOWHERE });
+            self.window(c.window_us).late.extend(keys.into_iter().zip(pairs));
         }
         // In the order of the late records.
         let after = c.after.lower();
         let stamps = self.stamps(&after);
-        let keys: Vec<_> = (0..after.len()).map(|row| encoded(&after.keys, row)).collect();
         let mut instants: Vec<Instant> = Vec::with_capacity(after.len());
         c.late.iter().zip(c.keys).for_each(|((at, _), keys)| instants.resize(*keys, *at));
+        let group: Vec<Column> = after.keys.clone();
         let rows = self.rows(c.window_us, after);
         let window = self.window(c.window_us);
         let mut begun = Vec::new();
-        for (((key, at), row), first_us) in keys.into_iter().zip(instants).zip(rows).zip(stamps) {
-            let pair = window.late.entry(key).or_default();
-            if pair.first.is_none() && pair.late.is_empty() {
-                begun.push(first_us);
-            }
-            pair.late.push((at.time().0, row));
+        for (n, ((at, row), first_us)) in instants.into_iter().zip(rows).zip(stamps).enumerate() {
+            key.clear();
+            encode_group(&group, n, &mut key);
+            let pair = match window.late.get_mut(key.as_slice()) {
+                Some(pair) => pair,
+                None => {
+                    begun.push(first_us);
+                    window.late.entry(key.as_slice().into()).or_insert(Pair { first: None, last: NOWHERE })
+                }
+            };
+            let place = Store::place(window.store.late.len());
+            window.store.late.push(Late { stamp_us: at.time().0, row, before: pair.last });
+            pair.last = place;
         }
         self.open(c.window_us, begun);
         self.key = key;
@@ -293,6 +358,7 @@ struct Dealer<'a> {
     grid: &'a Grid,
     figures: &'a mut Figures,
     report: &'a mut WindowReport,
+    store: &'a Store,
     end_us: i64,
 }
 
@@ -312,15 +378,15 @@ struct Standing<'r> {
 }
 
 impl Dealer<'_> {
-    fn deal(mut self, pair: &Pair) {
-        let truth = self.truth(pair);
+    fn deal(mut self, first: Option<&Row>, rows: &[(i64, Row)]) {
+        let truth = self.truth(first, rows);
         for delay in 0..self.grid.delays() {
-            let on_time = pair.late.partition_point(|(stamp, _)| self.grid.stamp(delay, *stamp) < self.end_us);
-            let closing = match on_time.checked_sub(1).and_then(|last| pair.late.get(last)) {
+            let on_time = rows.partition_point(|(stamp, _)| self.grid.stamp_of_rounded(delay, *stamp) < self.end_us);
+            let closing = match on_time.checked_sub(1).and_then(|last| rows.get(last)) {
                 Some((_, row)) => Some(row),
-                None => pair.first.as_ref(),
+                None => first,
             };
-            let late = pair.late.get(on_time..).unwrap_or_default();
+            let late = rows.get(on_time..).unwrap_or_default();
             if late.is_empty() {
                 // And so under every longer delay.
                 if let Some(row) = closing.filter(|row| row.visible) {
@@ -338,16 +404,16 @@ impl Dealer<'_> {
     }
 
     /// The truth's row of a pair.
-    fn truth<'r>(&self, pair: &'r Pair) -> Option<&'r Row> {
+    fn truth<'r>(&self, first: Option<&'r Row>, rows: &'r [(i64, Row)]) -> Option<&'r Row> {
         let delay = self.grid.delays().saturating_sub(1);
         let horizon = self.grid.horizons().saturating_sub(1);
         let accepted = |stamp: i64| {
-            let stamp = self.grid.stamp(delay, stamp);
+            let stamp = self.grid.stamp_of_rounded(delay, stamp);
             stamp < self.end_us || self.grid.accepting(stamp.saturating_sub(self.end_us)) <= horizon
         };
-        let upto = pair.late.partition_point(|(stamp, _)| self.grid.unbounded() || accepted(*stamp));
-        let last = upto.checked_sub(1).and_then(|last| pair.late.get(last)).map(|(_, row)| row);
-        last.or(pair.first.as_ref()).filter(|row| row.visible)
+        let upto = rows.partition_point(|(stamp, _)| self.grid.unbounded() || accepted(*stamp));
+        let last = upto.checked_sub(1).and_then(|last| rows.get(last)).map(|(_, row)| row);
+        last.or(first).filter(|row| row.visible)
     }
 
     /// One delay: the row on closing, then a step for each different stamp, as far as the horizons go.
@@ -367,9 +433,12 @@ impl Dealer<'_> {
             self.report.closing.get_mut(delay).into_iter().for_each(|n| *n += 1);
         }
         let mut from = 0;
-        for same in late.chunk_by(|a, b| self.grid.stamp(delay, a.0) == self.grid.stamp(delay, b.0)) {
+        let mut first_from = if standing.first.is_some() { 0 } else { horizons };
+        for same in
+            late.chunk_by(|a, b| self.grid.stamp_of_rounded(delay, a.0) == self.grid.stamp_of_rounded(delay, b.0))
+        {
             let Some((stamp, row)) = same.last() else { continue };
-            let stamp_us = self.grid.stamp(delay, *stamp);
+            let stamp_us = self.grid.stamp_of_rounded(delay, *stamp);
             let lag_us = stamp_us.saturating_sub(self.end_us);
             let accepting = self.grid.accepting(lag_us);
             if accepting > from {
@@ -377,11 +446,18 @@ impl Dealer<'_> {
                 from = accepting;
             }
             if accepting >= horizons {
-                return;
+                break;
             }
             self.step(delay, accepting, (stamp_us, row), &mut standing);
+            if standing.first.is_some() {
+                first_from = first_from.min(accepting);
+            }
         }
-        self.stand(delay, from..horizons, &standing, truth);
+        if from < horizons {
+            self.stand(delay, from..horizons, &standing, truth);
+        }
+        // The first row is the same for every horizon that has one.
+        self.compare(delay, &(first_from..horizons), Comparison::FirstTruth, standing.first, truth);
     }
 
     /// The row of a pair changes, in the cells from a horizon on.
@@ -428,19 +504,26 @@ impl Dealer<'_> {
         if standing.first.is_none() && truth.is_some() {
             figures.count(delay, &cells, figures::MISSING, 1);
         }
-        let rows: [(Comparison, Option<&Row>, Option<&Row>); COMPARISONS] = [
-            (Comparison::FirstFinal, standing.first, standing.now),
-            (Comparison::FirstTruth, standing.first, truth),
-            (Comparison::FinalTruth, standing.now, truth),
-        ];
-        for (comparison, row, against) in rows {
-            let (Some(row), Some(against)) = (row, against) else { continue };
-            if row.values == against.values {
-                figures.exact(delay, &cells, comparison);
-            } else {
-                let columns = row.numbers.iter().zip(&against.numbers);
-                let by_column: Vec<Difference> = columns.map(|(a, b)| difference(*a, *b)).collect();
-                figures.differ(delay, &cells, comparison, &by_column);
+        self.compare(delay, &cells, Comparison::FirstFinal, standing.first, standing.now);
+        self.compare(delay, &cells, Comparison::FinalTruth, standing.now, truth);
+    }
+
+    /// Two rows are compared, if both are there, in the cells of these horizons.
+    fn compare(
+        &mut self,
+        delay: usize,
+        cells: &Range<usize>,
+        comparison: Comparison,
+        row: Option<&Row>,
+        against: Option<&Row>,
+    ) {
+        let (Some(row), Some(against)) = (row, against) else { return };
+        let same = self.store.same(row, against);
+        self.figures.compared(delay, cells, comparison, same);
+        if !same {
+            for column in 0..self.figures.columns {
+                let (a, b) = (self.store.number(row, column), self.store.number(against, column));
+                self.figures.off(delay, cells, (comparison, column), difference(a, b));
             }
         }
     }

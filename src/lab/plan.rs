@@ -2,8 +2,8 @@
 
 use super::grid::Grid;
 use crate::error::{Error, Result};
-use crate::plan::{LateRecords, Program, TablePlan, ViewKind, ViewPlan, WindowedPlan};
 use crate::expr::build::did_you_mean;
+use crate::plan::{LateRecords, Program, TablePlan, ViewKind, ViewPlan, WindowedPlan};
 use std::sync::Arc;
 
 /// What the lab runs.

@@ -4,7 +4,7 @@
 //! `docs/lateness.md` defines every figure, with unit and bound.
 
 use super::buckets;
-use super::figures::{self, COMPARISONS, Figures, Greatest, Part};
+use super::figures::{self, COMPARISONS, CellSums, Figures, Off};
 use super::ledger::CellRecords;
 use super::outcome::Outcome;
 use super::pairs::measured;
@@ -214,8 +214,7 @@ impl Report {
         let pair_bytes = pair_bytes(windowed);
         let open = |delay: usize| outcome.timeline.open_max.get(delay).copied().unwrap_or(0);
         let mut cells = Vec::new();
-        let parts = figures.cells().into_iter().zip(&figures.greatest);
-        for (at, ((part, greatest), records)) in parts.zip(records).enumerate() {
+        for (at, (sums, records)) in figures.cells().into_iter().zip(records).enumerate() {
             let (delay, horizon) = (at / grid.horizons(), at % grid.horizons());
             let correctable_max = outcome.timeline.correctable_max.get(at).copied().unwrap_or(0);
             let cell = Cell {
@@ -223,7 +222,7 @@ impl Report {
                 horizon_us: grid.horizons_us().get(horizon).copied().flatten(),
                 correctable_max,
                 state_bytes_max: pair_bytes.saturating_mul(open(delay).saturating_add(correctable_max)),
-                ..cell(records, &part, greatest, columns.len())
+                ..cell(records, &sums, columns.len())
             };
             cells.push(cell);
         }
@@ -295,14 +294,16 @@ fn latency(found: &Latency) -> LatencyFigures {
     LatencyFigures { windows: count, p50_us, p90_us, p99_us, max_us, early, closed_at_end }
 }
 
-fn cell(records: CellRecords, part: &Part, greatest: &Greatest, columns: usize) -> Cell {
+fn cell(records: CellRecords, sums: &CellSums, columns: usize) -> Cell {
+    let part = &sums.part;
+    let last = part.last_correction.sorted();
     let all = records.contributions_on_time + records.contributions_late + records.contributions_too_late;
     let accepted = records.contributions_on_time + records.contributions_late;
     let count = |count: usize| natural(part.counts.get(count));
     let corrected = count(figures::CORRECTED);
-    let at = |permille| buckets::quantile(&part.last_correction, corrected, permille);
-    let upto = |bucket: u64| buckets::integer_upto(bucket).min(greatest.last_correction_us);
-    let accuracy = |comparison: usize| accuracy(part, greatest, comparison, columns);
+    let at = |permille| buckets::quantile(&last, corrected, permille);
+    let upto = |bucket: u64| buckets::integer_upto(bucket).min(sums.last_correction_us);
+    let accuracy = |comparison: usize| accuracy(sums, comparison, columns);
     Cell {
         delay_us: 0,
         horizon_us: None,
@@ -319,7 +320,7 @@ fn cell(records: CellRecords, part: &Part, greatest: &Greatest, columns: usize) 
         last_correction: Spread {
             p50_us: at(500).map(upto),
             p99_us: at(990).map(upto),
-            max_us: (corrected > 0).then_some(greatest.last_correction_us),
+            max_us: (corrected > 0).then_some(sums.last_correction_us),
         },
         first_final: accuracy(0),
         first_truth: accuracy(1),
@@ -335,29 +336,28 @@ fn revisions(counts: &[i64]) -> Vec<u64> {
     counts.iter().take(len).map(|n| natural(Some(n))).collect()
 }
 
-fn accuracy(part: &Part, greatest: &Greatest, comparison: usize, columns: usize) -> Accuracy {
+fn accuracy(sums: &CellSums, comparison: usize, columns: usize) -> Accuracy {
     debug_assert!(comparison < COMPARISONS);
-    let compared = natural(part.counts.get(figures::COMPARED + comparison));
-    let exact = natural(part.exact.get(comparison));
-    let of = comparison * columns..(comparison + 1) * columns;
-    let off = part.off.get(of.clone()).unwrap_or_default();
-    let max = greatest.off.get(of).unwrap_or_default();
-    let column = |(off, max): (&figures::Off, &f64)| {
+    let compared = natural(sums.part.counts.get(figures::COMPARED + comparison));
+    let exact = natural(sums.part.exact.get(comparison));
+    let off = sums.off.get(comparison * columns..(comparison + 1) * columns).unwrap_or_default();
+    let column = |(off, max): &(Off, f64)| {
         let undefined = natural(Some(&off.undefined));
         let defined = compared.saturating_sub(undefined);
         let some = |x: f64| (defined > 0).then_some(x);
-        let at = |permille| match buckets::quantile(&off.counts, defined, permille) {
+        let counts = off.counts.sorted();
+        let at = |permille| match buckets::quantile(&counts, defined, permille) {
             Some(bucket) => buckets::ratio_upto(bucket).min(*max),
             None => 0.0,
         };
         ColumnError {
-            mean: some(off.size.mean(defined.max(1))),
+            mean: some(off.mean_size(defined.max(1))),
             p50: some(at(500)),
             p99: some(at(990)),
             max: some(*max),
-            bias: some(off.signed.mean(defined.max(1))),
+            bias: some(off.mean_signed(defined.max(1))),
             undefined,
         }
     };
-    Accuracy { compared, exact, exact_share: share(exact, compared), columns: off.iter().zip(max).map(column).collect() }
+    Accuracy { compared, exact, exact_share: share(exact, compared), columns: off.iter().map(column).collect() }
 }

@@ -43,7 +43,9 @@ pub fn show(report: &Report) -> String {
         .to_vec(),
     ];
     for delay in shown(report.delays.len()) {
-        let (Some(figures), Some(cell)) = (report.delays.get(delay), report.cell(delay, horizons - 1)) else { continue };
+        let (Some(figures), Some(cell)) = (report.delays.get(delay), report.cell(delay, horizons - 1)) else {
+            continue;
+        };
         let column = cell.first_truth.columns.first();
         rows.push(vec![
             format_duration(figures.delay_us),
@@ -91,7 +93,10 @@ fn lags(lags: &[LagRow], out: &mut String) {
             .map_or(0, |lag| lag.upto_us)
     };
     let quantiles = [(500, "p50"), (900, "p90"), (990, "p99"), (1000, "max")];
-    let quantiles = quantiles.map(|(permille, name)| format!("{name} {}", rough(at(permille))));
+    let quantiles = quantiles.map(|(permille, name)| match at(permille) {
+        0 => format!("{name} 0s"),
+        upto_us => format!("{name} ≤ {}", rough(upto_us)),
+    });
     let _ = writeln!(out, "records behind the newest event: {}", quantiles.join("  "));
     let mut counts = [0u64; SPARKS];
     let spark = |us: u64| ((u64::BITS - us.leading_zeros()).saturating_sub(9) as usize).min(SPARKS - 1);
@@ -107,10 +112,8 @@ fn lags(lags: &[LagRow], out: &mut String) {
     // By the logarithm, or the tail would not be seen.
     let height = |n: u64| if n == 0 { 0.0 } else { (n as f64 + 1.0).log2() / (most + 1.0).log2() };
     let marks = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let bars: String = shown
-        .iter()
-        .map(|n| marks.get(((height(*n) * 8.0).ceil() as usize).min(8)).copied().unwrap_or(' '))
-        .collect();
+    let bars: String =
+        shown.iter().map(|n| marks.get(((height(*n) * 8.0).ceil() as usize).min(8)).copied().unwrap_or(' ')).collect();
     let upto = |at: usize| rough(1u64 << (at + 9).min(62));
     let from = if first == 0 { "0s".to_owned() } else { upto(first - 1) };
     let _ = writeln!(out, "lags from {from} {bars} to {} (each step doubles; height: log of records)", upto(last));

@@ -1,11 +1,12 @@
 //! How what the lab finds travels between processes.
 
-use super::figures::{COMPARISONS, COUNTS, Figures, Greatest, Off, Part};
+use super::figures::{COMPARISONS, COUNTS, Counts, Figures, Off, Part};
 use super::ingest::IngestSums;
 use super::lags::LagSums;
 use super::ledger::LedgerSums;
 use super::steps::Step;
 use super::timeline::WindowReport;
+use crate::sink::summary::REVISIONS_MAX;
 use crate::wire::{Reader, Wire, WireError, Writer};
 
 /// A type whose fields travel one after another.
@@ -31,8 +32,7 @@ wire_fields!(Step, 32, base_us, partition, position, arrived_us);
 wire_fields!(LedgerSums, 16, differences, contributions);
 wire_fields!(LagSums, 8, counts);
 wire_fields!(IngestSums, 24, ledger, lags);
-wire_fields!(Off, 64, size, signed, counts, undefined);
-wire_fields!(Greatest, 16, last_correction_us, off);
+wire_fields!(Off, 64, above, below, counts, undefined);
 
 impl Wire for WindowReport {
     const LEAST: usize = 48;
@@ -69,33 +69,49 @@ fn halves(late: &[(u64, u64, i64, i64)]) -> Halves {
     late.iter().map(|(delay, horizon, at, n)| ((*delay, *horizon), (*at, *n))).unzip()
 }
 
-impl Wire for Part {
-    const LEAST: usize = 8 * (COUNTS + COMPARISONS) + 24;
+/// In the order of the buckets, so that equal counts are equal bytes.
+impl Wire for Counts {
     fn size(&self) -> usize {
-        8 * (COUNTS + COMPARISONS) + self.revisions.size() + self.last_correction.size() + self.off.size()
+        self.sorted().size()
     }
     fn put(&self, out: &mut Writer) {
-        self.counts.iter().chain(&self.exact).for_each(|n| n.put(out));
-        self.revisions.put(out);
+        self.sorted().put(out);
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
+        Ok(Counts::from_sorted(Wire::get(from)?))
+    }
+}
+
+/// Words of a [`Part`] beside its histogram.
+const PART_WORDS: usize = COUNTS + COMPARISONS + REVISIONS_MAX + 1;
+
+impl Wire for Part {
+    const LEAST: usize = 8 * PART_WORDS + 8;
+    fn size(&self) -> usize {
+        8 * PART_WORDS + self.last_correction.size()
+    }
+    fn put(&self, out: &mut Writer) {
+        self.counts.iter().chain(&self.exact).chain(&self.revisions).for_each(|n| n.put(out));
         self.last_correction.put(out);
-        self.off.put(out);
     }
     fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
         let mut part = Part::default();
-        for n in part.counts.iter_mut().chain(&mut part.exact) {
+        for n in part.counts.iter_mut().chain(&mut part.exact).chain(&mut part.revisions) {
             *n = Wire::get(from)?;
         }
-        part.revisions = Wire::get(from)?;
         part.last_correction = Wire::get(from)?;
-        part.off = Wire::get(from)?;
         Ok(part)
     }
 }
 
 impl Wire for Figures {
-    const LEAST: usize = 56;
+    const LEAST: usize = 72;
     fn size(&self) -> usize {
-        32 + self.same_from.size() + self.parts.size() + self.greatest.size()
+        32 + self.same_from.size()
+            + self.parts.size()
+            + self.last_correction_us.size()
+            + self.off.size()
+            + self.off_max.size()
     }
     fn put(&self, out: &mut Writer) {
         out.count(self.columns);
@@ -104,7 +120,9 @@ impl Wire for Figures {
         self.same_failed.put(out);
         self.same_from.put(out);
         self.parts.put(out);
-        self.greatest.put(out);
+        self.last_correction_us.put(out);
+        self.off.put(out);
+        self.off_max.put(out);
     }
     fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
         let what = "expected a number of columns or horizons";
@@ -116,7 +134,51 @@ impl Wire for Figures {
             same_failed: Wire::get(from)?,
             same_from: Wire::get(from)?,
             parts: Wire::get(from)?,
-            greatest: Wire::get(from)?,
+            last_correction_us: Wire::get(from)?,
+            off: Wire::get(from)?,
+            off_max: Wire::get(from)?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::Grid;
+    use crate::lab::figures::{Comparison, Difference};
+    use crate::wire::{decode, encode};
+
+    fn survives<T: Wire + std::fmt::Debug>(item: &T) {
+        let bytes = encode(item);
+        assert_eq!(bytes.len(), item.size(), "{item:?}");
+        assert!(bytes.len() >= T::LEAST, "{item:?}");
+        let back: T = decode(&bytes).expect("an item");
+        assert_eq!(encode(&back), bytes, "{item:?}");
+        for end in (0..bytes.len()).step_by(8) {
+            assert!(decode::<T>(&bytes[..end]).is_err(), "{end} of {} bytes", bytes.len());
+        }
+    }
+
+    #[test]
+    fn what_the_lab_tells_survives_the_wire() {
+        let grid = Grid::new(vec![0, 5], vec![None, Some(0)], 1, false).unwrap();
+        let mut figures = Figures::new(&grid, 2);
+        survives(&figures);
+        figures.off(1, &(0..1), (Comparison::FinalTruth, 0), Difference::Relative(-0.5));
+        figures.off(1, &(0..1), (Comparison::FinalTruth, 1), Difference::Undefined);
+        figures.revision(0, 1, 3);
+        figures.last_correction(0, &(1..2), 77);
+        survives(&figures);
+        let mut report = WindowReport::new(-3, &grid);
+        survives(&report);
+        report.late = vec![(1, 0, 12, -1), (0, 1, i64::MIN, 1)];
+        report.opens = vec![(0, i64::MIN, 9)];
+        survives(&report);
+        survives(&Step { base_us: i64::MIN, partition: 3, position: 4, arrived_us: 5 });
+        let mut sums = IngestSums::default();
+        survives(&sums);
+        sums.ledger = LedgerSums { differences: vec![vec![1, -1], vec![]], contributions: 6 };
+        sums.lags.counts.insert((1, 23), vec![0, 4]);
+        survives(&sums);
     }
 }

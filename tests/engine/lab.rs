@@ -90,7 +90,7 @@ fn check_delay(
     stream: &Stream,
     table: &TablePlan,
     plan: &WindowedPlan,
-    records: &[OracleRecord<Input>],
+    (records, arrival): (&[OracleRecord<Input>], bool),
     found: &DelayFigures,
 ) -> Option<String> {
     let window = plan.window;
@@ -125,7 +125,7 @@ fn check_delay(
         // Of each partition the first with that stamp, and of those the one that arrived first.
         let mut firsts: BTreeMap<usize, (u64, i64)> = BTreeMap::new();
         for (partition, position, m, arrived) in reached.filter(|(_, _, m, _)| *m == least) {
-            let place = (*position, arrived.unwrap_or(*m));
+            let place = (*position, arrived.filter(|_| arrival).unwrap_or(*m));
             let first = firsts.entry(*partition).or_insert(place);
             *first = (*first).min(place);
         }
@@ -141,7 +141,8 @@ fn check_delay(
 
 /// A grid for a stream, its delays and horizons around the stream's unit.
 fn settings(unit_us: i64, dice: &mut Dice) -> LabSettings {
-    let mut delays_us: Vec<i64> = (0..dice.range(1, 5)).map(|_| dice.range(0, 12) * unit_us + dice.pick(&[0, 0, 0, 1])).collect();
+    let mut delays_us: Vec<i64> =
+        (0..dice.range(1, 5)).map(|_| dice.range(0, 12) * unit_us + dice.pick(&[0, 0, 0, 1])).collect();
     delays_us.sort_unstable();
     delays_us.dedup();
     let mut horizons_us: Vec<Option<i64>> =
@@ -155,7 +156,7 @@ fn settings(unit_us: i64, dice: &mut Dice) -> LabSettings {
         delays_us,
         horizons_us: Some(horizons_us),
         unbounded: dice.one_in(4),
-        arrival: None,
+        arrival: dice.pick(&[None, None, Some(false)]),
     }
 }
 
@@ -178,7 +179,8 @@ fn check(seed: u64, raw: &[Raw]) -> Option<String> {
     let report = lab(&plan, stream.source(&table, block, workers).expect("a source"), workers);
     let other = lab(&plan, stream.source(&table, 1_000, 1).expect("a source"), 1);
     let context = format!("{workers} workers, block {block}, {settings:?}\n{stream}");
-    let texts = |report: &Report| (files::report_json(report).unwrap(), files::grid_csv(report), files::lags_csv(report));
+    let texts =
+        |report: &Report| (files::report_json(report).unwrap(), files::grid_csv(report), files::lags_csv(report));
     if texts(&report) != texts(&other) {
         return Some(format!("other bytes than with one worker: {context}"));
     }
@@ -200,9 +202,13 @@ fn compare(stream: &mut Stream, program: &Program, plan: &LabPlan, report: &Repo
             let table = program.tables[0].clone();
             let failed = expected.changes.is_err();
             let differs = ledger_difference(&expected.ledger, cell)
-                .or_else(|| (failed != (cell.failed > 0)).then(|| format!("{:?}, {} failed", expected.changes, cell.failed)))
+                .or_else(|| {
+                    (failed != (cell.failed > 0)).then(|| format!("{:?}, {} failed", expected.changes, cell.failed))
+                })
                 .or_else(|| difference(expected.changes.as_ref().ok()?, truth.as_ref(), &columns, cell))
-                .or_else(|| check_delay(stream, &table, windowed, &expected.records, &report.delays[d]));
+                .or_else(|| {
+                    check_delay(stream, &table, windowed, (&expected.records, plan.arrival), &report.delays[d])
+                });
             if let Some(differs) = differs {
                 return Some(format!("delay {delay_us} horizon {horizon_us:?}: {differs}"));
             }
@@ -260,8 +266,7 @@ fn example(file: &str, view: Option<&str>, delays: &str, horizons: &str, cells: 
         let (d, h) = (dice.below(delays.len() as u64) as usize, dice.below(horizons.len() as u64) as usize);
         let (changes, ledger) = found(d, h);
         let cell = report.cell(d, h).expect("a cell");
-        let differs =
-            ledger_difference(&ledger, cell).or_else(|| difference(&changes, Some(&truth), &columns, cell));
+        let differs = ledger_difference(&ledger, cell).or_else(|| difference(&changes, Some(&truth), &columns, cell));
         assert_eq!(differs, None, "{file} seed {seed} delay {} horizon {:?}", delays[d], horizons[h]);
         assert!(cell.failed == 0 && report.records.judged > 0);
     }
