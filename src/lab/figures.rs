@@ -136,6 +136,13 @@ pub struct Figures {
     pub off: Vec<Off>,
     /// By comparison, column, delay and horizon: greatest size of a relative error.
     pub off_max: Vec<f64>,
+    /// What holds for all horizons of some delays, as differences along the delays: first rows against the truth, compared and
+    /// the same, …
+    pub first_truth: Vec<(i64, i64)>,
+    /// … sums by column and delay, …
+    pub first_truth_off: Vec<Off>,
+    /// … and by column and delay the greatest size of a relative error.
+    pub first_truth_max: Vec<f64>,
 }
 
 /// The difference of two rows in one column.
@@ -176,6 +183,9 @@ impl Figures {
             last_correction_us: vec![0; delays * horizons],
             off: vec![Off::default(); COMPARISONS * columns * delays * (horizons + 1)],
             off_max: vec![0.0; COMPARISONS * columns * delays * horizons],
+            first_truth: vec![(0, 0); delays],
+            first_truth_off: vec![Off::default(); columns * delays],
+            first_truth_max: vec![0.0; columns * delays],
         }
     }
 
@@ -249,6 +259,27 @@ impl Figures {
         }
     }
 
+    /// A first row and the truth are compared, for all horizons of these delays; `exact`: they are the same.
+    pub fn first_truth(&mut self, delays: &Range<usize>, exact: bool) {
+        for (delay, sign) in [(delays.start, 1), (delays.end, -1)] {
+            let sums = self.first_truth.get_mut(delay);
+            sums.into_iter().for_each(|sums| *sums = (sums.0 + sign, sums.1 + sign * i64::from(exact)));
+        }
+    }
+
+    /// A first row differs so from the truth in a column, for all horizons of these delays.
+    pub fn first_truth_off(&mut self, delays: &Range<usize>, column: usize, difference: Difference) {
+        let first = column * self.first_truth.len();
+        self.first_truth_off.get_mut(first + delays.start).into_iter().for_each(|off| off.add(difference, 1));
+        if delays.end < self.first_truth.len() {
+            self.first_truth_off.get_mut(first + delays.end).into_iter().for_each(|off| off.add(difference, -1));
+        }
+        if let Difference::Relative(x) = difference {
+            let max = self.first_truth_max.get_mut(first + delays.start..first + delays.end);
+            max.into_iter().flatten().for_each(|max| *max = x.abs().max(*max));
+        }
+    }
+
     /// Adds what another worker has found.
     pub fn merge(&mut self, other: &Figures) {
         self.same += other.same;
@@ -260,14 +291,29 @@ impl Figures {
         self.last_correction_us.iter_mut().zip(&other.last_correction_us).for_each(|(a, b)| *a = *b.max(a));
         self.off.iter_mut().zip(&other.off).for_each(|(a, b)| a.merge(b));
         self.off_max.iter_mut().zip(&other.off_max).for_each(|(a, b)| *a = b.max(*a));
+        for (mine, others) in self.first_truth.iter_mut().zip(&other.first_truth) {
+            *mine = (mine.0 + others.0, mine.1 + others.1);
+        }
+        self.first_truth_off.iter_mut().zip(&other.first_truth_off).for_each(|(a, b)| a.merge(b));
+        self.first_truth_max.iter_mut().zip(&other.first_truth_max).for_each(|(a, b)| *a = b.max(*a));
     }
 
     /// What each cell has, by delay and horizon: the sums of the differences up to its horizon.
     pub fn cells(&self) -> Vec<CellSums> {
         let mut out = Vec::with_capacity(self.last_correction_us.len());
         let mut same = (self.same, self.same_failed);
+        let mut first_truth = (0, 0);
+        let mut first_truth_off = vec![Off::default(); self.columns];
         for (delay, from) in self.same_from.iter().enumerate() {
             same = (same.0 + from.0, same.1 + from.1);
+            let own = self.first_truth.get(delay).copied().unwrap_or_default();
+            first_truth = (first_truth.0 + own.0, first_truth.1 + own.1);
+            let mut first_truth_max = Vec::new();
+            for (column, off) in first_truth_off.iter_mut().enumerate() {
+                let place = column * self.first_truth.len() + delay;
+                self.first_truth_off.get(place).into_iter().for_each(|own| off.merge(own));
+                first_truth_max.push(self.first_truth_max.get(place).copied().unwrap_or(0.0));
+            }
             let mut part = Part::default();
             let mut off = vec![Off::default(); COMPARISONS * self.columns];
             for horizon in 0..self.horizons {
@@ -282,6 +328,7 @@ impl Figures {
                 let last = self.last_correction_us.get(delay * self.horizons + horizon).copied().unwrap_or(0);
                 let mut cell = CellSums { part: part.clone(), last_correction_us: last, off: with_max };
                 cell.part.add_same(same);
+                cell.add_first_truth(first_truth, &first_truth_off, &first_truth_max);
                 out.push(cell);
             }
         }
@@ -323,6 +370,20 @@ impl Off {
         self.below.merge(&other.below);
         self.undefined += other.undefined;
         self.counts.merge(&other.counts);
+    }
+}
+
+impl CellSums {
+    /// Adds what holds for all horizons of the delay.
+    fn add_first_truth(&mut self, (compared, exact): (i64, i64), off: &[Off], max: &[f64]) {
+        let c = Comparison::FirstTruth as usize;
+        self.part.counts.get_mut(COMPARED + c).into_iter().for_each(|n| *n += compared);
+        self.part.exact.get_mut(c).into_iter().for_each(|n| *n += exact);
+        let own = self.off.iter_mut().skip(c * off.len());
+        for ((own, own_max), (off, max)) in own.zip(off.iter().zip(max)) {
+            own.merge(off);
+            *own_max = max.max(*own_max);
+        }
     }
 }
 

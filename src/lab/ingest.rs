@@ -43,7 +43,13 @@ impl IngestMeter {
 
     /// Takes a block, stamped under the least delay, and the stamps and slices of its late records. Gives its steps.
     pub fn block(&mut self, stamped: &StampedBlock<'_>, late: &[(i64, i64)]) -> Vec<Step> {
-        late.iter().for_each(|(base_us, slice)| self.ledger.late(*base_us, *slice));
+        let mut late = late.to_vec();
+        late.sort_unstable();
+        for same in late.chunk_by(|a, b| a == b) {
+            if let Some((base_us, slice)) = same.first() {
+                self.ledger.late(*base_us, *slice, same.len() as i64);
+            }
+        }
         let block = stamped.block;
         let mut steps = Vec::new();
         let only = block.partition.is_none().then(|| stamped.partition(0));

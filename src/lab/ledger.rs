@@ -65,44 +65,44 @@ impl LedgerMeter {
         LedgerMeter { grid, assigner, sums }
     }
 
-    /// Counts a record that is late for a window of its slice under the least delay; `base_us` is its stamp there.
-    pub fn late(&mut self, base_us: i64, slice: i64) {
+    /// Counts so many records that are late for a window of their slice under the least delay; `base_us` is their stamp there.
+    pub fn late(&mut self, base_us: i64, slice: i64, records: i64) {
         let windows = self.assigner.windows_of_slice(slice);
         let n = windows.end - windows.start;
-        self.sums.contributions += n as u64;
+        self.sums.contributions += (n * records) as u64;
         for delay in 0..self.grid.delays() {
             let stamp_us = self.grid.stamp_of_rounded(delay, base_us);
             let closed = windows.clone().take_while(|k| self.assigner.bounds(*k).1 <= stamp_us).count() as i64;
             if closed == 0 {
                 // And so under every longer delay.
                 for delay in delay..self.grid.delays() {
-                    self.add(delay, 0, ON_TIME, 1);
-                    self.add(delay, 0, IN_TIME, n);
+                    self.add(delay, 0, ON_TIME, records);
+                    self.add(delay, 0, IN_TIME, n * records);
                 }
                 return;
             }
-            self.judge(delay, stamp_us, windows.start..windows.start + closed, n);
+            self.judge(delay, stamp_us, windows.start..windows.start + closed, (n, records));
         }
     }
 
-    /// A record late for the windows `closed`, out of `n`.
-    fn judge(&mut self, delay: usize, stamp_us: i64, closed: std::ops::Range<i64>, n: i64) {
+    /// Records late for the windows `closed`, out of `n`.
+    fn judge(&mut self, delay: usize, stamp_us: i64, closed: std::ops::Range<i64>, (n, records): (i64, i64)) {
         let late = closed.end - closed.start;
-        self.add(delay, 0, IN_TIME, n - late);
-        self.add(delay, 0, DROPPED, late);
+        self.add(delay, 0, IN_TIME, (n - late) * records);
+        self.add(delay, 0, DROPPED, late * records);
         let (mut some, mut all) = (if late < n { 0 } else { usize::MAX }, 0);
         for k in closed {
             let accepting = self.grid.accepting(stamp_us.saturating_sub(self.assigner.bounds(k).1));
-            self.add(delay, accepting, DROPPED, -1);
-            self.add(delay, accepting, LATE, 1);
+            self.add(delay, accepting, DROPPED, -records);
+            self.add(delay, accepting, LATE, records);
             (some, all) = (some.min(accepting), all.max(accepting));
         }
         // Dropped for all, from `some` on for a part, from `all` on for none.
-        self.add(delay, 0, TOO_LATE, 1);
-        self.add(delay, some, TOO_LATE, -1);
-        self.add(delay, some, PARTLY, 1);
-        self.add(delay, all, PARTLY, -1);
-        self.add(delay, all, CORRECTED, 1);
+        self.add(delay, 0, TOO_LATE, records);
+        self.add(delay, some, TOO_LATE, -records);
+        self.add(delay, some, PARTLY, records);
+        self.add(delay, all, PARTLY, -records);
+        self.add(delay, all, CORRECTED, records);
     }
 
     fn add(&mut self, delay: usize, horizon: usize, field: usize, n: i64) {

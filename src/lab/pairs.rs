@@ -380,16 +380,19 @@ struct Standing<'r> {
 impl Dealer<'_> {
     fn deal(mut self, first: Option<&Row>, rows: &[(i64, Row)]) {
         let truth = self.truth(first, rows);
+        // Delays under which the row on closing is the same.
+        let mut run: Option<(usize, &Row)> = None;
         for delay in 0..self.grid.delays() {
             let on_time = rows.partition_point(|(stamp, _)| self.grid.stamp_of_rounded(delay, *stamp) < self.end_us);
             let closing = match on_time.checked_sub(1).and_then(|last| rows.get(last)) {
                 Some((_, row)) => Some(row),
                 None => first,
             };
+            let closing = closing.filter(|row| row.visible);
             let late = rows.get(on_time..).unwrap_or_default();
             if late.is_empty() {
                 // And so under every longer delay.
-                if let Some(row) = closing.filter(|row| row.visible) {
+                if let Some(row) = closing {
                     let from = self.figures.same_from.get_mut(delay);
                     from.into_iter().for_each(|(pairs, failed)| {
                         *pairs += 1;
@@ -397,9 +400,29 @@ impl Dealer<'_> {
                     });
                     self.report.closing.iter_mut().skip(delay).for_each(|n| *n += 1);
                 }
+                self.first_truth(run, delay, truth);
                 return;
             }
+            if run.is_some_and(|(_, row)| closing.is_none_or(|closing| !std::ptr::eq(row, closing))) {
+                self.first_truth(run.take(), delay, truth);
+            }
+            run = run.or(closing.map(|row| (delay, row)));
             self.deal_delay(delay, closing, late, truth);
+        }
+        self.first_truth(run, self.grid.delays(), truth);
+    }
+
+    /// The first row of a pair under the delays of a run up to `end`, against the truth.
+    fn first_truth(&mut self, run: Option<(usize, &Row)>, end: usize, truth: Option<&Row>) {
+        let (Some((start, row)), Some(truth)) = (run, truth) else { return };
+        let delays = start..end;
+        let same = self.store.same(row, truth);
+        self.figures.first_truth(&delays, same);
+        if !same {
+            for column in 0..self.figures.columns {
+                let (a, b) = (self.store.number(row, column), self.store.number(truth, column));
+                self.figures.first_truth_off(&delays, column, difference(a, b));
+            }
         }
     }
 
@@ -426,14 +449,15 @@ impl Dealer<'_> {
     ) {
         let horizons = self.grid.horizons();
         let mut standing = Standing::default();
-        if let Some(row) = closing.filter(|row| row.visible) {
+        if let Some(row) = closing {
             standing = Standing { first: Some(row), now: Some(row), rows: 1, failed: row.failed, ..standing };
             self.figures.count(delay, &(0..horizons), figures::PUBLISHED, 1);
             self.figures.revision(delay, 0, 0);
             self.report.closing.get_mut(delay).into_iter().for_each(|n| *n += 1);
         }
         let mut from = 0;
-        let mut first_from = if standing.first.is_some() { 0 } else { horizons };
+        // The first row, if it is not the one on closing, is the same for every horizon that has one.
+        let mut first_from = None;
         for same in
             late.chunk_by(|a, b| self.grid.stamp_of_rounded(delay, a.0) == self.grid.stamp_of_rounded(delay, b.0))
         {
@@ -449,15 +473,16 @@ impl Dealer<'_> {
                 break;
             }
             self.step(delay, accepting, (stamp_us, row), &mut standing);
-            if standing.first.is_some() {
-                first_from = first_from.min(accepting);
+            if closing.is_none() && standing.first.is_some() {
+                first_from = first_from.or(Some(accepting));
             }
         }
         if from < horizons {
             self.stand(delay, from..horizons, &standing, truth);
         }
-        // The first row is the same for every horizon that has one.
-        self.compare(delay, &(first_from..horizons), Comparison::FirstTruth, standing.first, truth);
+        if let Some(first_from) = first_from {
+            self.compare(delay, &(first_from..horizons), Comparison::FirstTruth, standing.first, truth);
+        }
     }
 
     /// The row of a pair changes, in the cells from a horizon on.

@@ -105,13 +105,16 @@ impl Wire for Part {
 }
 
 impl Wire for Figures {
-    const LEAST: usize = 72;
+    const LEAST: usize = 96;
     fn size(&self) -> usize {
         32 + self.same_from.size()
             + self.parts.size()
             + self.last_correction_us.size()
             + self.off.size()
             + self.off_max.size()
+            + self.first_truth.size()
+            + self.first_truth_off.size()
+            + self.first_truth_max.size()
     }
     fn put(&self, out: &mut Writer) {
         out.count(self.columns);
@@ -123,6 +126,9 @@ impl Wire for Figures {
         self.last_correction_us.put(out);
         self.off.put(out);
         self.off_max.put(out);
+        self.first_truth.put(out);
+        self.first_truth_off.put(out);
+        self.first_truth_max.put(out);
     }
     fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
         let what = "expected a number of columns or horizons";
@@ -137,6 +143,9 @@ impl Wire for Figures {
             last_correction_us: Wire::get(from)?,
             off: Wire::get(from)?,
             off_max: Wire::get(from)?,
+            first_truth: Wire::get(from)?,
+            first_truth_off: Wire::get(from)?,
+            first_truth_max: Wire::get(from)?,
         })
     }
 }
@@ -166,6 +175,8 @@ mod tests {
         survives(&figures);
         figures.off(1, &(0..1), (Comparison::FinalTruth, 0), Difference::Relative(-0.5));
         figures.off(1, &(0..1), (Comparison::FinalTruth, 1), Difference::Undefined);
+        figures.first_truth(&(0..1), true);
+        figures.first_truth_off(&(0..1), 1, Difference::Relative(0.5));
         figures.revision(0, 1, 3);
         figures.last_correction(0, &(1..2), 77);
         survives(&figures);
