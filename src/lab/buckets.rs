@@ -11,14 +11,32 @@ pub const WIDTH: f64 = 1.0 / 32.0;
 
 const BITS: u32 = 5;
 
-/// The bucket of a positive, finite double. Buckets ascend with their values.
-pub fn of_ratio(x: f64) -> u64 {
+/// More buckets than there are of either kind.
+pub const BUCKETS_MAX: u64 = 1 << 12;
+/// Doubles are told apart between 2^-40 (about 10^-12) and 2^40.
+const ORDER_MAX: i32 = 40;
+
+fn raw(x: f64) -> u64 {
     x.to_bits() >> (52 - BITS)
 }
 
-/// The upper edge of a bucket of [`of_ratio`].
+/// The bucket of a positive, finite double. Buckets ascend with their values; the first holds all lesser ones, the last all
+/// greater ones.
+#[inline]
+pub fn of_ratio(x: f64) -> u64 {
+    let (least, greatest) = (f64::from_bits(LEAST_BITS), f64::from_bits(GREATEST_BITS));
+    raw(x.clamp(least, greatest)) - (LEAST_BITS >> (52 - BITS))
+}
+
+const LEAST_BITS: u64 = ((1023 - ORDER_MAX) as u64) << 52;
+const GREATEST_BITS: u64 = ((1023 + ORDER_MAX) as u64) << 52;
+
+/// The upper edge of a bucket of [`of_ratio`]; the last has none.
 pub fn ratio_upto(bucket: u64) -> f64 {
-    f64::from_bits((bucket + 1) << (52 - BITS))
+    if bucket >= (GREATEST_BITS - LEAST_BITS) >> (52 - BITS) {
+        return f64::INFINITY;
+    }
+    f64::from_bits(LEAST_BITS + ((bucket + 1) << (52 - BITS)))
 }
 
 /// The bucket of an integer: itself below 64.
@@ -75,10 +93,14 @@ mod tests {
 
     #[test]
     fn buckets_of_ratios_hold_their_bounds() {
-        for x in [1e-12, 0.1, 1.0 / 3.0, 1.0, 1.03125, 2.0, 1e9] {
+        for x in [1e-11, 0.1, 1.0 / 3.0, 1.0, 1.03125, 2.0, 1e9] {
             let upto = ratio_upto(of_ratio(x));
             assert!(x < upto && upto <= x * (1.0 + WIDTH), "{x} {upto}");
         }
+        assert_eq!((of_ratio(1e-300), of_ratio(1e-12 / 8.0)), (0, 0));
+        assert!(ratio_upto(0) < 1e-12);
+        assert_eq!((of_ratio(1e300), ratio_upto(of_ratio(1e300))), (of_ratio(1e13), f64::INFINITY));
+        assert!(of_ratio(1e300) < BUCKETS_MAX && of_integer(u64::MAX) < BUCKETS_MAX);
     }
 
     #[test]

@@ -8,8 +8,7 @@ use super::buckets;
 use super::grid::Grid;
 use crate::aggregate::exact::ExactSum;
 use crate::sink::summary::REVISIONS_MAX;
-use foldhash::fast::FixedState;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Which two rows of a pair are compared.
@@ -43,26 +42,56 @@ pub const FAILED: usize = 5;
 /// By comparison: pairs that have both rows …
 pub const COMPARED: usize = 6;
 
-/// Counts by bucket.
+/// Counts by bucket, from the least that was counted to the greatest.
 #[derive(Clone, Debug, Default)]
-pub struct Counts(HashMap<u64, i64, FixedState>);
+pub struct Counts {
+    from: usize,
+    counts: Vec<i64>,
+}
 
 impl Counts {
     /// Adds to a bucket.
     #[inline]
     pub fn add(&mut self, bucket: u64, n: i64) {
-        *self.0.entry(bucket).or_default() += n;
+        let bucket = bucket as usize;
+        match self.counts.get_mut(bucket.wrapping_sub(self.from)) {
+            Some(count) => *count += n,
+            None => self.grow(bucket, n),
+        }
     }
-    /// In the order of the buckets.
+
+    #[cold]
+    fn grow(&mut self, bucket: usize, n: i64) {
+        if self.counts.is_empty() {
+            self.from = bucket;
+        } else if bucket < self.from {
+            self.counts.splice(0..0, std::iter::repeat_n(0, self.from - bucket));
+            self.from = bucket;
+        }
+        let at = bucket - self.from;
+        if self.counts.len() <= at {
+            self.counts.resize(at + 1, 0);
+        }
+        self.counts.get_mut(at).into_iter().for_each(|count| *count += n);
+    }
+
+    /// Counts that are not 0, in the order of their buckets.
     pub fn sorted(&self) -> BTreeMap<u64, i64> {
-        self.0.iter().map(|(bucket, n)| (*bucket, *n)).collect()
+        let counts = (self.from as u64..).zip(&self.counts);
+        counts.filter(|(_, n)| **n != 0).map(|(bucket, n)| (bucket, *n)).collect()
     }
-    /// From counts by bucket.
-    pub fn from_sorted(counts: BTreeMap<u64, i64>) -> Counts {
-        Counts(counts.into_iter().collect())
+
+    /// From counts by bucket; of buckets that there are not, none are taken.
+    pub fn from_sorted(counts: &BTreeMap<u64, i64>) -> Counts {
+        let mut out = Counts::default();
+        let there = counts.iter().filter(|(bucket, _)| **bucket < buckets::BUCKETS_MAX);
+        there.for_each(|(bucket, n)| out.add(*bucket, *n));
+        out
     }
+
     fn merge(&mut self, other: &Counts) {
-        other.0.iter().for_each(|(bucket, n)| self.add(*bucket, *n));
+        let counts = (other.from as u64..).zip(&other.counts);
+        counts.filter(|(_, n)| **n != 0).for_each(|(bucket, n)| self.add(bucket, *n));
     }
 }
 

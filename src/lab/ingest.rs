@@ -52,6 +52,7 @@ impl IngestMeter {
         }
         let block = stamped.block;
         let mut steps = Vec::new();
+        let mut last_us = i64::MAX;
         let only = block.partition.is_none().then(|| stamped.partition(0));
         for (row, (base_us, event_us)) in stamped.stamps_us.iter().zip(&block.event_time_us).enumerate() {
             let partition = only.unwrap_or_else(|| stamped.partition(row));
@@ -60,7 +61,8 @@ impl IngestMeter {
                 base_us => base_us.saturating_add(self.base_us).saturating_sub(*event_us).max(0) as u64,
             };
             self.lags.record(partition, *event_us, lag_us);
-            if self.steps.is_step(partition, *base_us) {
+            // In one partition stamps only rise, and most records leave them where they are.
+            if (*base_us != last_us || only.is_none()) && self.steps.is_step(partition, *base_us) {
                 let arrived_us =
                     block.arrived_us.as_ref().filter(|_| self.arrival).and_then(|times| times.get(row)).copied();
                 steps.push(Step {
@@ -70,6 +72,7 @@ impl IngestMeter {
                     arrived_us: arrived_us.unwrap_or(base_us.saturating_add(self.base_us)),
                 });
             }
+            last_us = *base_us;
         }
         steps
     }

@@ -8,6 +8,7 @@ use super::steps::Step;
 use super::timeline::WindowReport;
 use crate::sink::summary::REVISIONS_MAX;
 use crate::wire::{Reader, Wire, WireError, Writer};
+use std::collections::BTreeMap;
 
 /// A type whose fields travel one after another.
 macro_rules! wire_fields {
@@ -78,7 +79,7 @@ impl Wire for Counts {
         self.sorted().put(out);
     }
     fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
-        Ok(Counts::from_sorted(Wire::get(from)?))
+        Ok(Counts::from_sorted(&<BTreeMap<u64, i64> as Wire>::get(from)?))
     }
 }
 
