@@ -145,7 +145,7 @@ pub(super) fn build_lab(
     let found = measure(stream, core, meter, cutoff.clone(), Arc::clone(shared));
     let timeline = Timeline::new(&plan.grid, assigner);
     let gathered = gather(found.concat(steps_stream), timeline, (cutoff, ended), Arc::clone(shared));
-    (ViewInput::Windowed(input, Some(steps)), gathered)
+    (ViewInput::Windowed(input, Some(Box::new(steps))), gathered)
 }
 
 /// Windows of one view: absorbs messages as they come, and tells of windows that are settled.

@@ -59,7 +59,7 @@ impl Wire for Routed {
 
 pub(super) enum ViewInput {
     /// Contributions; and steps of the watermark, if the view is measured.
-    Windowed(InputOf<Routed>, Option<InputOf<LabMessage>>),
+    Windowed(InputOf<Routed>, Option<Box<InputOf<LabMessage>>>),
     PassThrough(UpdatesInput),
     /// The table has ended.
     Closed,
@@ -82,7 +82,7 @@ impl ViewInput {
         match self {
             ViewInput::Windowed(input, steps) => {
                 input.flush();
-                steps.iter_mut().for_each(InputOf::flush);
+                steps.iter_mut().for_each(|steps| steps.flush());
             }
             ViewInput::PassThrough(input) => input.flush(),
             ViewInput::Closed => {}

@@ -78,9 +78,11 @@ fn workers_processes_and_block_sizes_change_no_byte() {
 
 #[test]
 fn wrong_settings_are_named() {
-    let none = "CREATE MATERIALIZED VIEW rows AS SELECT k, v FROM t;";
+    let none =
+        "CREATE MATERIALIZED VIEW rows AS SELECT k, v FROM t; CREATE SINK s FROM rows WITH (connector = 'stdout');";
     let two = "CREATE MATERIALIZED VIEW hours AS SELECT window_start, count(*) AS n
-               FROM TUMBLE(t, et, INTERVAL '1 hour') GROUP BY window_start, window_end;";
+               FROM TUMBLE(t, et, INTERVAL '1 hour') GROUP BY window_start, window_end;
+               CREATE SINK s FROM hours WITH (connector = 'stdout');";
     let plain = [("", none), ("", two), (", late_records = 'drop'", "")];
     let cases: [(usize, &[&str], &str); 10] = [
         (0, &["--delays", ""], "--delays: expected a duration such as 5s or 1h30m"),
