@@ -447,20 +447,10 @@ impl ExactSum {
     /// Takes another sum off. What is not finite there stays so here.
     pub fn subtract(&mut self, other: &ExactSum) {
         self.special |= other.special;
-        let (low, high) = (other.low, other.high);
-        let small = i128::from(high) << 64 | i128::from(low);
-        match small.checked_neg() {
-            Some(negated) => self.add_scaled(negated, other.exponent),
-            // -2^127 has no opposite of its size: half of it twice.
-            None => (0..2).for_each(|_| self.add_scaled(-(small / 2), other.exponent)),
-        }
-        if let Some(wide) = &other.wide {
-            let magnitude = wide.magnitude();
-            for (word, at) in magnitude.words.iter().zip(0i64..) {
-                let exponent = i32::try_from(magnitude.exponent + 64 * at).unwrap_or(0);
-                let value = i128::from(*word);
-                self.add_scaled(if magnitude.negative { value } else { -value }, exponent);
-            }
+        let magnitude = other.magnitude();
+        for (word, at) in magnitude.words.iter().zip(0i64..) {
+            let value = if magnitude.negative { i128::from(*word) } else { -i128::from(*word) };
+            self.add_scaled(value, i32::try_from(magnitude.exponent + 64 * at).unwrap_or(0));
         }
     }
 
@@ -606,6 +596,11 @@ mod tests {
         assert_eq!(sum.to_f64(), 0.0);
         sum.add(5e-324);
         assert_eq!(sum.to_f64(), 5e-324);
+        let mut all = ExactSum::default();
+        xs.iter().for_each(|x| all.add(*x));
+        sum.subtract(&all);
+        sum.merge(&all);
+        assert_eq!(sum.to_f64(), 5e-324, "what is taken off and given back");
     }
 
     proptest! {
