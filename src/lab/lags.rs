@@ -42,10 +42,14 @@ pub struct LagMeter {
     hour_us: (i64, i64),
 }
 
+/// Below 64 every integer has a bucket of its own; from there on there are 8 to a power of two.
+#[inline]
 fn bucket_of(lag_us: u64) -> usize {
-    let fine = buckets::of_integer(lag_us);
-    // Below 64 every integer has a bucket of its own.
-    usize::try_from(if fine < 64 { fine } else { 64 + ((fine - 64) >> JOINED) }).unwrap_or(0)
+    if lag_us < 64 {
+        return lag_us as usize;
+    }
+    let order = lag_us.ilog2();
+    (8 * order + 8) as usize + (lag_us >> (order - 3)) as usize
 }
 
 fn bounds(bucket: u64) -> (u64, u64) {
