@@ -27,7 +27,9 @@ use crate::types::{Column, ColumnData, DataType};
 use crate::watermark::BEFORE_ALL;
 use crate::window::Assigner;
 use crate::window::core::{Changes, Correction};
+use foldhash::fast::FixedState;
 use std::collections::{BTreeMap, HashMap};
+use std::hash::BuildHasher;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -42,6 +44,8 @@ struct Row {
     values: (u64, u32),
     /// The first of its measured columns.
     numbers: u32,
+    /// A hash of its encoding: rows with different ones are different, which most of a pair's are.
+    print: u32,
 }
 
 /// No place in a [`Store`].
@@ -64,7 +68,7 @@ struct Pair {
     last: u32,
 }
 
-type ByKey = HashMap<Box<[u8]>, Pair, foldhash::fast::FixedState>;
+type ByKey = HashMap<Box<[u8]>, Pair, FixedState>;
 
 /// Rows of one window.
 #[derive(Debug, Default)]
@@ -84,7 +88,7 @@ impl Store {
     }
     /// Whether two rows are the same.
     fn same(&self, a: &Row, b: &Row) -> bool {
-        a.values == b.values || self.values(a) == self.values(b)
+        a.values == b.values || (a.print == b.print && self.values(a) == self.values(b))
     }
     fn place(len: usize) -> u32 {
         u32::try_from(len).unwrap_or(NOWHERE)
@@ -242,7 +246,7 @@ impl PairMeter {
 
     /// Puts the rows of results away, by group.
     fn rows(&mut self, window_us: (i64, i64), lowered: Lowered) -> Vec<Row> {
-        let hidden = Row { visible: false, failed: false, values: (0, 0), numbers: NOWHERE };
+        let hidden = Row { visible: false, failed: false, values: (0, 0), numbers: NOWHERE, print: 0 };
         let mut rows = vec![hidden; lowered.len()];
         let (kept, block) = self.publisher.rows(window_us, lowered);
         let column = |at: &usize| block.values.get(*at);
@@ -260,6 +264,7 @@ impl PairMeter {
                 failed: false,
                 values: (from as u64, Store::place(store.values.len() - from)),
                 numbers: numbers_from,
+                print: FixedState::default().hash_one(store.values.get(from..).unwrap_or_default()) as u32,
             };
         }
         for (at, _) in &block.errors {
