@@ -46,6 +46,7 @@ pub mod expr;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
+pub mod lab;
 pub mod lateness;
 pub mod oracle;
 pub mod per_row;

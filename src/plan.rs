@@ -238,6 +238,8 @@ pub struct WindowedPlan {
     pub having: Option<Expr>,
     /// One expression per output column, over the post-aggregation row.
     pub select: Vec<Expr>,
+    /// Whether tables hold the least stamp of each group as well, as a last aggregate (the lateness lab asks for it).
+    pub first_stamp: bool,
 }
 
 /// One aggregate call. Arguments read the table's columns.

@@ -142,7 +142,7 @@ fn text(bytes: &[u8], out: &mut Vec<u8>) {
 
 /// Appends the encoding of one row of a column; the same bytes as [`encode`] of its value.
 #[inline]
-pub(super) fn encode_cell(column: &Column, row: usize, out: &mut Vec<u8>) {
+pub(crate) fn encode_cell(column: &Column, row: usize, out: &mut Vec<u8>) {
     match &column.data {
         ColumnData::Text(v) if !column.is_null(row) => text(v.bytes(row), out),
         _ => encode(&column.value(row), out),

@@ -444,6 +444,16 @@ impl ExactSum {
         }
     }
 
+    /// Takes another sum off. What is not finite there stays so here.
+    pub fn subtract(&mut self, other: &ExactSum) {
+        self.special |= other.special;
+        let magnitude = other.magnitude();
+        for (word, at) in magnitude.words.iter().zip(0i64..) {
+            let value = if magnitude.negative { i128::from(*word) } else { -i128::from(*word) };
+            self.add_scaled(value, i32::try_from(magnitude.exponent + 64 * at).unwrap_or(0));
+        }
+    }
+
     #[inline(always)]
     fn small(&self) -> i128 {
         i128::from(self.high) << 64 | i128::from(self.low)
@@ -536,7 +546,7 @@ fn parts(x: f64) -> Result<(i64, i32), u32> {
 }
 
 /// The double nearest to `value / 10^scale`.
-pub(super) fn decimal_to_f64(value: i128, scale: u8) -> f64 {
+pub(crate) fn decimal_to_f64(value: i128, scale: u8) -> f64 {
     if scale <= 22 && value.unsigned_abs() <= 1 << 53 {
         // Both are doubles exactly, so that the division rounds once.
         return value as f64 / pow10_f64(scale);
@@ -586,6 +596,11 @@ mod tests {
         assert_eq!(sum.to_f64(), 0.0);
         sum.add(5e-324);
         assert_eq!(sum.to_f64(), 5e-324);
+        let mut all = ExactSum::default();
+        xs.iter().for_each(|x| all.add(*x));
+        sum.subtract(&all);
+        sum.merge(&all);
+        assert_eq!(sum.to_f64(), 5e-324, "what is taken off and given back");
     }
 
     proptest! {

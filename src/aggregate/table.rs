@@ -132,6 +132,21 @@ impl Table {
         size_of::<Table>() + self.keys.bytes() + self.states.iter().map(Accumulator::bytes).sum::<usize>()
     }
 
+    /// Estimated bytes of a group with a key of this layout: the key and its place in the index, and the fixed part of each state; texts
+    /// count as those of up to 15 bytes, lists and sketches as empty.
+    pub fn bytes_per_group(spec: &TableSpec) -> usize {
+        const GROUPS: usize = 64;
+        let words = |dtype: &DataType| if matches!(dtype, DataType::Text | DataType::Decimal { .. }) { 16 } else { 8 };
+        let key: usize = spec.keys.iter().map(words).sum();
+        let state = |spec: &AggregateSpec| {
+            let mut states = Accumulator::new(spec);
+            states.grow(GROUPS);
+            states.bytes() / GROUPS
+        };
+        // The key stands in the list and, with its number and a byte of control, in the index, which is 7/8 full at most.
+        key + (key + 5) * 8 / 7 + spec.aggregates.iter().map(state).sum::<usize>()
+    }
+
     /// Adds the selected rows of a batch. Rows that a `FILTER` refuses make a group too.
     ///
     /// # Panics

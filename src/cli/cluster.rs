@@ -1,6 +1,6 @@
 //! The flags of a cluster run, and what its processes agree on before they start.
 
-use super::run::{RunArgs, say};
+use super::run::say;
 use crate::cluster::{self, ClusterConfig, InputFile, Mesh, Terms, hosts};
 use crate::dataflow::deal;
 use crate::engine::ingest::wanted_columns;
@@ -100,10 +100,20 @@ pub(super) struct Joined {
     pub sources: Vec<Arc<dyn Source>>,
 }
 
+/// What processes must have in common.
+pub(super) struct Agreed {
+    /// The program's text.
+    pub text: String,
+    /// Settings by name.
+    pub settings: Vec<(String, String)>,
+    /// Say nothing of the start.
+    pub quiet: bool,
+}
+
 /// Connects with the other processes. Process 0's list of input files rules; the others look at those that they read.
 /// `None`: `stop` was set before all had come together.
 pub(super) fn join(
-    args: &RunArgs,
+    agreed: Agreed,
     program: &Program,
     options: &SourceOptions,
     config: &ClusterConfig,
@@ -114,7 +124,7 @@ pub(super) fn join(
         let file = |f: ListedFile| InputFile { table: table.name.clone(), path: f.path, bytes: f.bytes };
         source.files().into_iter().map(file)
     });
-    let terms = Terms::new(&args.program.text()?.1, args.settings(), config.threads, inputs.collect());
+    let terms = Terms::new(&agreed.text, agreed.settings, config.threads, inputs.collect());
     let sources = RefCell::new(own_sources);
     let check = |inputs: &[InputFile]| match open_listed(program, options, inputs, config) {
         Ok(opened) => {
@@ -124,7 +134,7 @@ pub(super) fn join(
         Err(error) => Some(error.to_string()),
     };
     let progress = |line: &str| {
-        if !args.quiet {
+        if !agreed.quiet {
             say(&format!("slackwater: {line}\n"));
         }
     };

@@ -7,6 +7,7 @@ pub mod cluster;
 pub mod exit;
 pub mod explain;
 pub mod r#gen;
+pub mod lateness;
 mod outputs;
 mod progress;
 pub mod run;
@@ -42,6 +43,8 @@ struct Cli {
 enum Command {
     /// Run a program to the end of its input.
     Run(run::RunArgs),
+    /// Tell what every delay and horizon of a grid would have given, from one pass over the input.
+    Lateness(lateness::LatenessArgs),
     /// Show the plan, the rule of lateness in words, and what a late record would get.
     Explain(explain::ExplainArgs),
     /// Write the built-in generator's records, orders or NEXMark's.
@@ -159,6 +162,7 @@ pub fn main() -> ExitCode {
     init_tracing();
     let result = match cli.command {
         Command::Run(args) => run::run(&args),
+        Command::Lateness(args) => lateness::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Gen(args) => r#gen::run(args).map(|()| exit::SUCCESS),
         Command::Verify(args) => verify::run(&args),

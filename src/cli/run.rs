@@ -1,6 +1,6 @@
 //! `slackwater run`: a program to the end of its input.
 
-use super::cluster::{self, ClusterArgs};
+use super::cluster::{self, Agreed, ClusterArgs};
 use super::outputs::{Left, Outputs, Part, Settings};
 use super::progress::ProgressLine;
 use super::{ProgramArgs, exit, supervise};
@@ -116,7 +116,8 @@ fn execute(args: &RunArgs, program: Arc<Program>, config: Option<ClusterConfig>,
     let interrupted = catch_signals(&stop)?;
     let mut mesh = None;
     if let Some(config) = &config {
-        let Some(joined) = cluster::join(args, &program, &source_options, config, sources, &stop)? else {
+        let agreed = Agreed { text: args.program.text()?.1, settings: args.settings(), quiet: args.quiet };
+        let Some(joined) = cluster::join(agreed, &program, &source_options, config, sources, &stop)? else {
             return Ok(exit::INTERRUPTED);
         };
         (mesh, sources) = (Some(joined.mesh), joined.sources);
@@ -192,7 +193,7 @@ fn boxed(outputs: Outputs) -> Box<dyn RunOutput + Send> {
 
 /// The clock, for the seconds of the summary alone.
 #[expect(clippy::disallowed_methods, reason = "measures the run; no result depends on it")]
-fn now() -> Instant {
+pub(super) fn now() -> Instant {
     Instant::now()
 }
 
@@ -228,7 +229,7 @@ fn set_rejects(program: &mut Program, file: Option<&str>) -> Result<()> {
 }
 
 /// The first Ctrl-C (or SIGTERM) ends the run cleanly, the second at once.
-fn catch_signals(stop: &Arc<AtomicBool>) -> Result<Arc<AtomicBool>> {
+pub(super) fn catch_signals(stop: &Arc<AtomicBool>) -> Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         let status = i32::from(exit::INTERRUPTED);

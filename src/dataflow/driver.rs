@@ -1,6 +1,7 @@
 //! The loop of one worker: read, sum up, stamp, contribute, advance, step.
 
 use super::deal::Crew;
+use super::lab::build_lab;
 use super::notes::{Notes, Stage};
 use super::operators::{Cutoff, by_worker, forward};
 use super::refusal::Bound;
@@ -11,10 +12,12 @@ use super::writer::Writer;
 use super::{Outlets, RunOptions, Shared};
 use crate::engine::ingest::ViewIngest;
 use crate::engine::output::TableEnding;
+use crate::lab::ingest::IngestMeter;
 use crate::plan::Program;
 use crate::source::Source;
 use crate::time::Instant;
 use crate::watermark::AFTER_ALL;
+use crate::window::Assigner;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -141,6 +144,7 @@ impl Work<'_> {
         let results = ProbeHandle::new();
         let mut changes: Vec<ViewChanges> = Vec::new();
         let mut inputs: Vec<Option<ViewInput>> = Vec::new();
+        let mut measured = None;
         worker.dataflow_named::<Instant, _, _>("Results", |scope| {
             let to_writer = by_worker(|_: &Side| 0);
             let shared = Arc::clone(self.shared);
@@ -160,6 +164,12 @@ impl Work<'_> {
                     partitioned: self.options.partitioned.contains(&v),
                     timed: self.program.tables.get(view.table).is_some_and(timed),
                 };
+                if let Some((lab, plan)) = self.options.lab.as_ref().and_then(|lab| Some((lab, lab.view()?))) {
+                    let (input, gathered) = build_lab(scope, lab, plan, &cutoff, &results, self.shared);
+                    inputs.push(Some(input));
+                    measured = Some(gathered);
+                    continue;
+                }
                 let (input, gathered) = build_view(scope, view, how, &cutoff, (self.crew, &results), self.shared);
                 inputs.push(Some(input));
                 changes.push(gathered);
@@ -173,12 +183,28 @@ impl Work<'_> {
                 if self.options.keep_too_late {
                     ingest = ingest.keeping_too_late();
                 }
+                let lab = self.options.lab.as_ref().and_then(|lab| {
+                    let (_, windowed) = lab.view()?;
+                    Some(IngestMeter::new(&lab.grid, Assigner::new(windowed.window), lab.arrival))
+                });
+                if lab.is_some() {
+                    ingest = ingest.keeping_late();
+                }
                 if let Some(input) = inputs.get_mut(v).and_then(Option::take) {
-                    views.push(View { index: v, ingest, input, counts: ViewCounts::default() });
+                    views.push(View { index: v, ingest, input, counts: ViewCounts::default(), lab });
                 }
             }
             let cutoff = cutoffs.get(t).cloned().unwrap_or_default();
-            tables.push(TableDriver::new(t, plan, source, self.crew, views, (cutoff, bound.clone()), self.shared));
+            let round_us = self.options.lab.as_ref().map_or(1, |lab| lab.grid.pass_granularity_us());
+            tables.push(TableDriver::new(
+                t,
+                plan,
+                source,
+                self.crew,
+                views,
+                (cutoff, bound.clone(), round_us),
+                self.shared,
+            ));
         }
         let mut writers = Vec::new();
         // Files of their own are completed first: the summary is that of a run whose files are there.
@@ -188,7 +214,7 @@ impl Work<'_> {
         }
         if let Some(output) = outlets.all {
             let gathered = changes.iter().map(|c| Some(Rc::clone(&c.all))).collect();
-            writers.push(Writer::new(output, gathered, Some(received), self.program, bound));
+            writers.push(Writer::new(output, gathered, Some(received), self.program, bound).measuring(measured));
         }
         Built { tables, side: Some(side), writers, results }
     }
@@ -214,6 +240,9 @@ impl Work<'_> {
                     table.search_rest(side);
                 }
                 for view in &mut table.views {
+                    if let Some(lab) = view.lab.take() {
+                        side.send(Side::Lab(view.index as u32, lab.into_sums()));
+                    }
                     side.send(Side::View(view.index as u32, std::mem::take(&mut view.counts)));
                 }
                 side.send(Side::Table(table.index as u32, std::mem::take(&mut table.counts)));

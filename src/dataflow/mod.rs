@@ -15,6 +15,7 @@
 pub mod deal;
 mod driver;
 mod instant;
+mod lab;
 mod notes;
 pub mod operators;
 pub mod parcel;
@@ -28,6 +29,7 @@ mod writer;
 use crate::cluster::{self, Mesh, Watch};
 use crate::engine::output::RunOutput;
 use crate::error::{Error, ErrorKind, Result};
+use crate::lab::plan::LabPlan;
 use crate::plan::Program;
 use crate::source::{Source, Turns};
 use crate::watermark::{AFTER_ALL, BEFORE_ALL};
@@ -55,6 +57,8 @@ pub struct RunOptions {
     pub keep_too_late: bool,
     /// Views whose changes every process also gathers for itself, for outputs that each process writes for its own keys.
     pub partitioned: Vec<usize>,
+    /// The program is that of a lateness lab: its one view is measured instead of published.
+    pub lab: Option<Arc<LabPlan>>,
     /// Decides when which worker steps (tests).
     pub schedule: Option<Arc<dyn Schedule>>,
 }
@@ -103,6 +107,7 @@ impl Default for RunOptions {
             in_flight: 8,
             keep_too_late: false,
             partitioned: Vec::new(),
+            lab: None,
             schedule: None,
         }
     }

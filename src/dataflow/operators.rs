@@ -44,7 +44,7 @@ impl Cutoff {
         self.0.store(at.0, Ordering::SeqCst);
     }
     /// Instants below this are complete and may be acted on.
-    fn upto(&self, frontier: &MutableAntichain<Instant>) -> Instant {
+    pub(super) fn upto(&self, frontier: &MutableAntichain<Instant>) -> Instant {
         let reached = frontier.frontier().first().copied().unwrap_or(Instant(i64::MAX));
         reached.min(Instant(self.0.load(Ordering::SeqCst)))
     }

@@ -222,6 +222,7 @@ impl Wire for Side {
             Side::Rejects(_, rejects) => rejects.size(),
             Side::View(_, counts) => counts.size(),
             Side::Table(_, counts) => counts.size(),
+            Side::Lab(_, sums) => sums.size(),
         }
     }
     fn put(&self, out: &mut Writer) {
@@ -250,17 +251,22 @@ impl Wire for Side {
                 head(4, table);
                 counts.put(out);
             }
+            Side::Lab(view, sums) => {
+                head(5, view);
+                sums.put(out);
+            }
         }
     }
     fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
-        let kind = from.word_upto(4, "expected the kind of a message to the first worker, 0 to 4")?;
+        let kind = from.word_upto(5, "expected the kind of a message to the first worker, 0 to 5")?;
         let of = u32::get(from)?;
         Ok(match kind {
             0 => Side::Lags(of, Wire::get(from)?),
             1 => Side::TooLate(of, Wire::get(from)?),
             2 => Side::Rejects(of, Wire::get(from)?),
             3 => Side::View(of, Wire::get(from)?),
-            _ => Side::Table(of, Wire::get(from)?),
+            4 => Side::Table(of, Wire::get(from)?),
+            _ => Side::Lab(of, Wire::get(from)?),
         })
     }
 }

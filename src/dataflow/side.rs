@@ -2,6 +2,7 @@
 
 use crate::engine::ingest::TooLate;
 use crate::engine::output::Reject;
+use crate::lab::ingest::IngestSums;
 use crate::record::{ContributionCounts, RecordCounts};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -60,4 +61,6 @@ pub enum Side {
     View(u32, ViewCounts),
     /// A worker's sums of a table, once at its end.
     Table(u32, TableCounts),
+    /// What a worker has measured of a view's records, once at its end.
+    Lab(u32, IngestSums),
 }

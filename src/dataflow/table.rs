@@ -18,7 +18,7 @@ use crate::source::{DecodedBlock, LaneInfo, LaneReader, Next, Source, Turns};
 use crate::time::Instant;
 use crate::types::ColumnData;
 use crate::watermark::blocks::{BlockContext, BlockSummary, Coordinator, LanePartitions, SummaryBuilder};
-use crate::watermark::{AFTER_ALL, BEFORE_ALL, WatermarkSettings};
+use crate::watermark::{AFTER_ALL, BEFORE_ALL, WatermarkSettings, round_down};
 use search::Search;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -72,6 +72,8 @@ pub(super) struct TableDriver {
     ends: HashMap<u32, usize>,
     keepers: Keepers,
     bound: Bound,
+    /// Stamps are rounded down to this after they are measured; 1 is not at all.
+    round_us: i64,
     /// If a reject of the table fails the run.
     search: Option<Search>,
 }
@@ -86,6 +88,19 @@ fn place_of(lane: usize, block: u64) -> i64 {
     (lane as i64) << 40 | i64::try_from(block).unwrap_or(i64::MAX).min((1 << 40) - 1)
 }
 
+/// Stamps rounded down; most are in the granule of the one before them.
+fn round_all(stamps_us: &[i64], granularity_us: i64) -> Vec<i64> {
+    let (mut granule_us, mut end_us) = (0, 0);
+    let round = |stamp_us: &i64| {
+        if !(granule_us..end_us).contains(stamp_us) {
+            granule_us = round_down(*stamp_us, granularity_us);
+            end_us = granule_us.saturating_add(granularity_us);
+        }
+        granule_us
+    };
+    stamps_us.iter().map(round).collect()
+}
+
 fn lane_reader(source: &Arc<dyn Source>, part: Share, turns: &Turns) -> Lane {
     let reader = source.open(part.lane, turns.for_reader(part.reader));
     Lane { index: part.lane, reader, outstanding: 0, last: None, ended: false }
@@ -98,7 +113,7 @@ impl TableDriver {
         source: &Arc<dyn Source>,
         crew: Crew,
         views: Vec<View>,
-        (cutoff, bound): (Cutoff, Bound),
+        (cutoff, bound, round_us): (Cutoff, Bound, i64),
         shared: &Shared,
     ) -> Self {
         let reader = |part: Share| lane_reader(source, part, &shared.turns(index, part));
@@ -136,6 +151,7 @@ impl TableDriver {
             ends: HashMap::new(),
             keepers: crew.keepers(),
             bound,
+            round_us,
             search: (plan.on_error == OnError::Fail).then(|| Search::new(index, source.lanes().len())),
         }
     }
@@ -286,9 +302,11 @@ impl TableDriver {
         } else {
             vec![place_of(block.lane as usize, block.index); block.rows]
         };
+        let rounded = (self.round_us > 1).then(|| round_all(&stamps, self.round_us));
+        let unrounded_us = stamps.as_slice();
         let stamped = StampedBlock {
             block,
-            stamps_us: &stamps,
+            stamps_us: rounded.as_deref().unwrap_or(unrounded_us),
             partitions: &context.partitions,
             names: self.coordinator.partitions(),
             first_position: context.first_position,
@@ -325,6 +343,7 @@ impl TableDriver {
                     block.span.get(row).copied(),
                 ));
             }
+            view.measure(&StampedBlock { stamps_us: unrounded_us, ..stamped }, &ingested);
             view.send(ingested, shared, side);
         }
         if !rejects.is_empty() {
@@ -337,7 +356,7 @@ impl TableDriver {
     pub fn final_before(&self) -> i64 {
         let frontier = self.coordinator.frontier();
         if timed(&self.plan) || frontier == AFTER_ALL {
-            return frontier;
+            return round_down(frontier, self.round_us);
         }
         self.coordinator.next_place().map_or(self.advanced, |(lane, block)| place_of(lane, block))
     }

@@ -2,12 +2,14 @@
 
 use super::Shared;
 use super::deal::Crew;
+use super::lab::LabMessage;
 use super::operators::{Cutoff, Gathered, Updates, by_worker, changelog, forward, gather, windows};
 use super::parcel::Parcel;
 use super::side::{Side, ViewCounts};
 use crate::aggregate::table::{Table, TableSpec};
-use crate::engine::ingest::{Contributions, Ingested, ViewIngest, table_spec};
+use crate::engine::ingest::{Contributions, Ingested, StampedBlock, ViewIngest, table_spec};
 use crate::engine::publish::{Collector, Publisher};
+use crate::lab::ingest::IngestMeter;
 use crate::plan::{ViewKind, ViewPlan};
 use crate::time::Instant;
 use crate::window::Assigner;
@@ -31,10 +33,10 @@ type UpdatesInput = Handle<Instant, CapacityContainerBuilder<Updates>>;
 /// Contributions on their way to the worker that keeps their keys.
 #[derive(Clone, Debug)]
 pub(super) struct Routed {
-    to: u64,
+    pub to: u64,
     /// Process that waits for it to be absorbed.
-    from: u64,
-    contributions: Contributions,
+    pub from: u64,
+    pub contributions: Contributions,
 }
 
 impl Wire for Routed {
@@ -56,7 +58,8 @@ impl Wire for Routed {
 }
 
 pub(super) enum ViewInput {
-    Windowed(InputOf<Routed>),
+    /// Contributions; and steps of the watermark, if the view is measured.
+    Windowed(InputOf<Routed>, Option<Box<InputOf<LabMessage>>>),
     PassThrough(UpdatesInput),
     /// The table has ended.
     Closed,
@@ -66,7 +69,10 @@ impl ViewInput {
     /// Promises that nothing before `at` comes any more.
     pub fn advance_to(&mut self, at: Instant) {
         match self {
-            ViewInput::Windowed(input) => input.advance_to(at),
+            ViewInput::Windowed(input, steps) => {
+                input.advance_to(at);
+                steps.iter_mut().for_each(|steps| steps.advance_to(at));
+            }
             ViewInput::PassThrough(input) => input.advance_to(at),
             ViewInput::Closed => {}
         }
@@ -74,7 +80,10 @@ impl ViewInput {
     /// Sends what waits in buffers.
     pub fn flush(&mut self) {
         match self {
-            ViewInput::Windowed(input) => input.flush(),
+            ViewInput::Windowed(input, steps) => {
+                input.flush();
+                steps.iter_mut().for_each(|steps| steps.flush());
+            }
             ViewInput::PassThrough(input) => input.flush(),
             ViewInput::Closed => {}
         }
@@ -87,9 +96,20 @@ pub(super) struct View {
     pub ingest: ViewIngest,
     pub input: ViewInput,
     pub counts: ViewCounts,
+    /// Measures what is read, for the lateness lab.
+    pub lab: Option<IngestMeter>,
 }
 
 impl View {
+    /// Measures a block, if the view is to be.
+    pub fn measure(&mut self, stamped: &StampedBlock<'_>, ingested: &Ingested) {
+        let Some(lab) = &mut self.lab else { return };
+        let steps = lab.block(stamped, &ingested.late);
+        if let (ViewInput::Windowed(_, Some(input)), false) = (&mut self.input, steps.is_empty()) {
+            input.send(LabMessage::Steps(steps));
+        }
+    }
+
     /// Sends what follows from a block.
     pub fn send(&mut self, ingested: Ingested, shared: &Shared, side: &mut InputOf<Side>) {
         for (partition, counts) in &ingested.records {
@@ -105,7 +125,7 @@ impl View {
             side.send(Side::TooLate(self.index as u32, ingested.too_late));
         }
         match &mut self.input {
-            ViewInput::Windowed(input) => {
+            ViewInput::Windowed(input, _) => {
                 for (to, contributions) in ingested.contributions {
                     shared.in_flight.fetch_add(1, Ordering::Relaxed);
                     input.send(Routed { to: to as u64, from: shared.process as u64, contributions });
@@ -122,7 +142,7 @@ impl View {
 }
 
 /// Gives what has come to `absorb`, if it is of the view's layout, and tells the senders.
-fn receive(
+pub(super) fn receive(
     messages: &mut Parcel<Routed>,
     layout: &Arc<TableSpec>,
     shared: &Shared,
@@ -140,7 +160,7 @@ fn receive(
 }
 
 /// Adds one message to the windows it belongs to.
-fn absorb(core: &mut WindowCore<Table>, contributions: &Contributions) {
+pub(super) fn absorb(core: &mut WindowCore<Table>, contributions: &Contributions) {
     for run in &contributions.runs {
         let end = run.start as usize + run.len as usize;
         let Some(selected) = contributions.selected.get(run.start as usize..end) else { continue };
@@ -208,7 +228,7 @@ pub(super) fn build_view(
                     collector.finish();
                 },
             );
-            (ViewInput::Windowed(input), results)
+            (ViewInput::Windowed(input, None), results)
         }
     };
     // A differential collection of results from here on, in blocks: what follows may join, reduce or arrange its rows.

@@ -1,5 +1,6 @@
 //! The end of the run where changes are gathered: they are given to the output as they become complete.
 
+use super::lab::LabGathered;
 use super::operators::Gathered;
 use super::refusal::{Bound, Place};
 use super::side::{Side, TableCounts, ViewCounts};
@@ -7,6 +8,8 @@ use super::table::timed;
 use super::{Shared, Stopped};
 use crate::engine::output::{Ending, Flow, Reject, RunOutput, TableEnding};
 use crate::error::{Error, Result};
+use crate::lab::ingest::IngestSums;
+use crate::lab::outcome::Outcome;
 use crate::plan::{OnError, Program, ViewPlan};
 use crate::record::Ledger;
 use crate::sink::block::{ChangeBlock, ChangeRun};
@@ -29,6 +32,9 @@ pub(super) struct Writer {
     /// What workers tell beside rows; the writer that has it is the one that takes everything.
     side: Option<Rc<RefCell<Vec<Side>>>>,
     views: Vec<ViewCounts>,
+    /// What was measured of the records read, and of the windows.
+    ingest: IngestSums,
+    measured: Option<Rc<RefCell<LabGathered>>>,
     pub tables: Vec<TableCounts>,
     advanced: Vec<i64>,
     upto: Vec<Instant>,
@@ -61,6 +67,8 @@ impl Writer {
             names: (1..).zip(&program.views).map(|(n, v)| in_words(n, v)).collect(),
             side,
             views: vec![ViewCounts::default(); views],
+            ingest: IngestSums::default(),
+            measured: None,
             tables: vec![TableCounts::default(); program.tables.len()],
             advanced: vec![BEFORE_ALL; views],
             upto: vec![Instant(i64::MIN); views],
@@ -70,6 +78,12 @@ impl Writer {
             refused: None,
             bound: bound.clone(),
         }
+    }
+
+    /// Gives at the end what was measured.
+    pub fn measuring(mut self, measured: Option<Rc<RefCell<LabGathered>>>) -> Self {
+        self.measured = measured;
+        self
     }
 
     /// Hands on what has become complete. The first error is the run's; nothing is written after it.
@@ -105,6 +119,7 @@ impl Writer {
                 Side::TooLate(view, rows) => self.output.too_late(view as usize, rows)?,
                 Side::Rejects(table, rejects) => self.rejects(table, rejects)?,
                 Side::View(view, counts) => self.views.get_mut(view as usize).into_iter().for_each(|v| v.add(&counts)),
+                Side::Lab(_, sums) => self.ingest.merge(&sums),
                 Side::Table(table, counts) => {
                     self.tables.get_mut(table as usize).into_iter().for_each(|t| t.add(&counts))
                 }
@@ -228,7 +243,11 @@ impl Writer {
             .collect();
         let names = |view: &ViewPlan| tables.get(view.table).map_or(&[][..], |t| t.partitions.as_slice());
         let ledgers = program.views.iter().zip(&self.views).map(|(view, counts)| ledger(counts, names(view))).collect();
-        Ending { complete, ledgers, tables, exchanged_bytes: shared.exchanged_bytes() }
+        let lab = self.measured.as_ref().map(|measured| {
+            let outcome = measured.borrow_mut().take();
+            Box::new(Outcome { ingest: self.ingest.clone(), ..outcome })
+        });
+        Ending { complete, ledgers, tables, exchanged_bytes: shared.exchanged_bytes(), lab }
     }
 }
 

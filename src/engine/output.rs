@@ -2,6 +2,7 @@
 
 use super::ingest::TooLate;
 use crate::error::Result;
+use crate::lab::outcome::Outcome;
 use crate::record::{Ledger, RejectReason};
 pub use crate::sink::Flow;
 use crate::sink::block::ChangeRun;
@@ -43,6 +44,8 @@ pub struct Ending {
     pub tables: Vec<TableEnding>,
     /// Bytes that the process has exchanged with others; `None` if there are none.
     pub exchanged_bytes: Option<u64>,
+    /// What a lateness lab has found.
+    pub lab: Option<Box<Outcome>>,
 }
 
 /// The end of one table.

@@ -104,6 +104,21 @@ impl Publisher {
         }
     }
 
+    /// The rows of a window's groups as they are published, `late_count` holding the number of each one's group; and those numbers,
+    /// ascending. A group that `HAVING` removes has none.
+    pub fn rows(&self, window_us: (i64, i64), lowered: Lowered) -> (Vec<u32>, UpdateBlock) {
+        let groups: Vec<u64> = (0..lowered.len() as u64).collect();
+        let block = self.block(Results {
+            at: PerRow::All(Instant::closing(window_us.1)),
+            diff: PerRow::All(1),
+            window_us: PerRow::All(Some(window_us)),
+            late_count: PerRow::Each(groups),
+            lowered,
+        });
+        let kept = (0..block.len).map(|row| block.late_count.get(row) as u32).collect();
+        (kept, block)
+    }
+
     /// The published rows of results; a group that `HAVING` removes has none.
     fn block(&self, results: Results) -> UpdateBlock {
         match self.evaluated(results) {

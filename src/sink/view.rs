@@ -241,6 +241,7 @@ mod tests {
                 group: vec![Expr::column(0, DataType::Text)],
                 aggregates: vec![],
                 having: None,
+                first_stamp: false,
                 select,
             }),
             output: vec![

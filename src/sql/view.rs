@@ -359,7 +359,14 @@ fn windowed(
             output.insert(0, (name.to_owned(), DataType::Timestamp));
         }
     }
-    let plan = WindowedPlan { window, group: grouped.group, aggregates: grouped.aggregates, having, select: exprs };
+    let plan = WindowedPlan {
+        window,
+        group: grouped.group,
+        aggregates: grouped.aggregates,
+        having,
+        select: exprs,
+        first_stamp: false,
+    };
     Ok((ViewKind::Windowed(plan), output))
 }
 

@@ -61,6 +61,7 @@ fn windowed(size_s: i64, slide_s: i64, func: AggregateFunc, arg: Option<Expr>) -
         group: vec![],
         aggregates: vec![AggregatePlan { spec, arg, filter: None }],
         having: None,
+        first_stamp: false,
         select: vec![Expr::column(2, dtype)],
     }
 }

@@ -121,6 +121,11 @@ impl<T: SliceTable> WindowCore<T> {
         }
     }
 
+    /// An empty table of the layout of all of them.
+    pub fn empty(&self) -> &T {
+        &self.empty
+    }
+
     /// The windows' arithmetic.
     pub fn assigner(&self) -> &Assigner {
         &self.assigner

@@ -6,6 +6,7 @@ mod generator;
 mod harness;
 mod input;
 mod interrupt;
+mod lateness;
 mod output;
 mod status;
 

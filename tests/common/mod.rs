@@ -323,6 +323,7 @@ pub fn plans(case: &Case) -> Option<(TablePlan, ViewPlan)> {
         select: (3..).zip(&outputs).map(|(i, dtype)| Expr::column(i, dtype.clone())).collect(),
         aggregates,
         having: None,
+        first_stamp: false,
     };
     let names = ["count", "sum", "min", "max"].map(String::from);
     let view = ViewPlan {

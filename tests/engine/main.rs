@@ -8,6 +8,8 @@ mod baton;
 mod canary;
 mod cases;
 mod dataflow_cases;
+mod lab;
+mod lab_figures;
 mod metamorphic;
 mod pace;
 mod random_streams;

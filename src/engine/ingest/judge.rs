@@ -100,6 +100,9 @@ impl ViewIngest {
         let r = row as usize;
         let stamp = stamped.stamp(r);
         let (mut accepted, mut late, mut dropped) = (0u64, 0u64, 0u64);
+        if self.keep_late {
+            out.late.push((stamp, slice));
+        }
         for k in assigner.windows_of_slice(slice) {
             let window = assigner.bounds(k);
             match crate::lateness::classify(stamp, window.1, self.horizon_us) {

@@ -98,6 +98,8 @@ pub struct Ingested {
     pub too_late: Vec<TooLate>,
     /// Rejected by this view, ascending.
     pub rejects: Vec<ViewReject>,
+    /// Stamp and slice of the records that are late for some window, if they are asked for.
+    pub late: Vec<(i64, i64)>,
 }
 
 /// One view, ready to take blocks. Cheap to share.
@@ -111,6 +113,7 @@ pub struct ViewIngest {
     drop_late: bool,
     names: Vec<String>,
     keep_too_late: bool,
+    keep_late: bool,
     pre_aggregation: Option<PreAggregation>,
 }
 
@@ -121,13 +124,16 @@ enum Kind {
 }
 
 /// The layout of a windowed view's tables: its aggregates, and one `count(*)` more if it has none, by which late records
-/// are counted. Returns the layout and the index of that count.
+/// are counted, and last the least stamp if the plan asks for it. Returns the layout and the index of that count.
 pub fn table_spec(plan: &WindowedPlan) -> (Arc<TableSpec>, usize) {
     let mut aggregates: Vec<AggregateSpec> = plan.aggregates.iter().map(|a| a.spec.clone()).collect();
     let plain = |a: &crate::plan::AggregatePlan| a.spec.func == AggregateFunc::CountAll && a.filter.is_none();
     let count = plan.aggregates.iter().position(plain).unwrap_or(aggregates.len());
     if count == aggregates.len() {
         aggregates.push(AggregateSpec { func: AggregateFunc::CountAll, arg: None });
+    }
+    if plan.first_stamp {
+        aggregates.push(AggregateSpec { func: AggregateFunc::Min, arg: Some(DataType::BigInt) });
     }
     let keys = plan.group.iter().map(|e| e.dtype.clone()).collect();
     (Arc::new(TableSpec { keys, aggregates }), count)
@@ -152,6 +158,7 @@ impl ViewIngest {
             drop_late: table.late_records == LateRecords::Drop && table.event_time.is_some(),
             names: table.columns.iter().map(|c| c.name.clone()).collect(),
             keep_too_late: view.late.is_some(),
+            keep_late: false,
             pre_aggregation: match &view.kind {
                 ViewKind::PassThrough(_) => None,
                 ViewKind::Windowed(plan) => Some(PreAggregation::new(table_spec(plan).0)),
@@ -163,6 +170,13 @@ impl ViewIngest {
     #[must_use]
     pub fn keeping_too_late(mut self) -> Self {
         self.keep_too_late = true;
+        self
+    }
+
+    /// Gives stamps and slices of late records as well (the lateness lab).
+    #[must_use]
+    pub fn keeping_late(mut self) -> Self {
+        self.keep_late = true;
         self
     }
 
@@ -348,8 +362,11 @@ fn window_rows(
         }));
     }
     let (spec, _) = table_spec(plan);
-    for _ in plan.aggregates.len()..spec.aggregates.len() {
-        rows.args.push(None);
+    for extra in spec.aggregates.iter().skip(plan.aggregates.len()) {
+        // A count has no argument; what else there is takes the stamp.
+        let stamps = || ColumnData::I64(map.iter().map(|row| stamped.stamp(*row as usize)).collect());
+        let arg = extra.arg.as_ref().map(|dtype| Column { dtype: dtype.clone(), data: stamps(), nulls: None });
+        rows.args.push(arg);
         rows.filters.push(None);
     }
     if ordered {

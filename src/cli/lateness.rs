@@ -1,0 +1,286 @@
+//! `slackwater lateness`: what every delay and horizon of a grid would have given.
+
+use super::cluster::{self, Agreed, ClusterArgs};
+use super::progress::ProgressLine;
+use super::run::{catch_signals, now, open_sources, say};
+use super::{ProgramArgs, exit, print_out, supervise};
+use crate::cluster::ClusterConfig;
+use crate::dataflow::{self, RunOptions, Stopped};
+use crate::engine::ingest::TooLate;
+use crate::engine::output::{Ending, Flow, Reject, RunOutput};
+use crate::error::{Error, Result};
+use crate::lab::plan::{HINT, LabPlan, LabSettings};
+use crate::lab::report::Report;
+use crate::lab::{files, grid, show};
+use crate::plan::{OnError, TablePlan};
+use crate::sink::block::ChangeRun;
+use crate::sink::file::{PipeWait, Prepared};
+use crate::sink::summary::grouped;
+use crate::sink::target::Output;
+use crate::source::{Source, SourceOptions};
+use clap::{Args, ValueEnum};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What result latencies are measured in.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LatencyIn {
+    /// Arrival time: needs a table with `arrival_time`.
+    Arrival,
+    /// Event time: the newest event seen by then.
+    Event,
+}
+
+impl LatencyIn {
+    fn name(self) -> &'static str {
+        match self {
+            LatencyIn::Arrival => "arrival",
+            LatencyIn::Event => "event",
+        }
+    }
+}
+
+/// Arguments of `slackwater lateness`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  slackwater lateness query.sql --delays 0s,1s,5s,30s --horizons none,0s,1m
+  slackwater lateness query.sql --view per_minute --delays 0s..5m/20 --out report
+
+Each cell is exactly what `run` gives with that delay and horizon. docs/lateness.md defines the figures.
+
+Exit status: 0 success · 1 the pass failed · 2 wrong query, setting or arguments · 4 another process failed · 130 interrupted")]
+pub struct LatenessArgs {
+    #[command(flatten)]
+    program: ProgramArgs,
+    /// The view [default: the only one with windows].
+    #[arg(long, value_name = "NAME")]
+    view: Option<String>,
+    /// Delays: durations with commas between them, or FROM..TO/STEPS.
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
+    delays: String,
+    /// Horizons: as delays; `none` drops all late records [default: none, and the view's own].
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
+    horizons: Option<String>,
+    /// Hold results against those of all records, however late, instead of the greatest delay and horizon. Keeps every window
+    /// in memory.
+    #[arg(long)]
+    truth: bool,
+    /// What result latencies are measured in [default: arrival time if the table has it].
+    #[arg(long, value_enum)]
+    latency: Option<LatencyIn>,
+    /// Directory for grid.csv, lags.csv and report.json; made if it is not there.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Worker threads, of each process. No figure depends on it.
+    #[arg(short = 'w', long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    workers: u16,
+    /// Print neither progress nor the summary line.
+    #[arg(short, long)]
+    quiet: bool,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// Bytes of input decoded at a time. No figure depends on it.
+    #[arg(long, default_value_t = 1 << 20, value_name = "BYTES", hide_short_help = true)]
+    block_bytes: usize,
+}
+
+impl LatenessArgs {
+    fn lab(&self) -> Result<LabSettings> {
+        let wrong = |flag: &'static str| move |message| Error::usage(format!("{flag}: {message}")).with_hint(HINT);
+        Ok(LabSettings {
+            view: self.view.clone(),
+            delays_us: grid::parse_delays(&self.delays).map_err(wrong("--delays"))?,
+            horizons_us: self.horizons.as_deref().map(grid::parse_horizons).transpose().map_err(wrong("--horizons"))?,
+            unbounded: self.truth,
+            arrival: self.latency.map(|latency| matches!(latency, LatencyIn::Arrival)),
+        })
+    }
+
+    /// Settings that must be the same on all processes, by name.
+    fn settings(&self) -> Vec<(String, String)> {
+        let text = |value: Option<&str>| value.unwrap_or("none").to_owned();
+        vec![
+            ("command".to_owned(), "lateness".to_owned()),
+            ("--view".to_owned(), text(self.view.as_deref())),
+            ("--delays".to_owned(), self.delays.clone()),
+            ("--horizons".to_owned(), text(self.horizons.as_deref())),
+            ("--horizon".to_owned(), text(self.program.horizon.as_deref())),
+            ("--truth".to_owned(), self.truth.to_string()),
+            ("--latency".to_owned(), text(self.latency.map(LatencyIn::name))),
+            ("--block-bytes".to_owned(), self.block_bytes.to_string()),
+            ("feature parquet".to_owned(), cfg!(feature = "parquet").to_string()),
+        ]
+    }
+}
+
+/// Runs the command.
+pub(super) fn run(args: &LatenessArgs) -> Result<u8> {
+    if let Some(flag) = args.cluster.several() {
+        args.program.refuse_stdin(flag)?;
+    }
+    let program = args.program.plan()?;
+    let plan = Arc::new(LabPlan::new(&program, &args.lab()?)?);
+    let stop = Arc::new(AtomicBool::new(false));
+    if let Some(processes) = args.cluster.local_processes() {
+        let _ = catch_signals(&stop)?;
+        return supervise::run(processes, &stop);
+    }
+    supervise::die_with_parent();
+    let config = args.cluster.config(usize::from(args.workers))?;
+    if config.as_ref().is_none_or(|c| c.process == 0) {
+        plan.program.warnings.iter().for_each(|warning| say(&format!("warning: {warning}\n")));
+    }
+    execute(args, &plan, config, stop)
+}
+
+fn execute(
+    args: &LatenessArgs,
+    plan: &Arc<LabPlan>,
+    config: Option<ClusterConfig>,
+    stop: Arc<AtomicBool>,
+) -> Result<u8> {
+    let threads = usize::from(args.workers);
+    let (process, processes) = config.as_ref().map_or((0, 1), |c| (c.process, c.processes));
+    let block_bytes = args.block_bytes.clamp(64, 1 << 30);
+    let source_options = SourceOptions { block_bytes, workers: threads * processes };
+    // The others take the files from process 0.
+    let mut sources = if process == 0 { open_sources(&plan.program, &source_options)? } else { Vec::new() };
+    let begun = now();
+    let interrupted = catch_signals(&stop)?;
+    let mut mesh = None;
+    if let Some(config) = &config {
+        let agreed = Agreed { text: args.program.text()?.1, settings: args.settings(), quiet: args.quiet };
+        let Some(joined) = cluster::join(agreed, &plan.program, &source_options, config, sources, &stop)? else {
+            return Ok(exit::INTERRUPTED);
+        };
+        (mesh, sources) = (Some(joined.mesh), joined.sources);
+    }
+    let options = RunOptions { workers: threads, stop, lab: Some(Arc::clone(plan)), ..RunOptions::default() };
+    let found = Found::default();
+    let wait = PipeWait::until(&interrupted);
+    let output = if process == 0 {
+        let opened = LabOutput::open(plan, &sources, args.out.as_deref(), &wait, &found);
+        match (opened, mesh.take()) {
+            (Ok(output), joined) => {
+                mesh = joined;
+                Some(boxed(output))
+            }
+            // The others are about to read.
+            (Err(error), Some(mesh)) => {
+                return Err(dataflow::fail_cluster(Arc::clone(&plan.program), sources, &options, mesh, error));
+            }
+            (Err(error), None) => return Err(error),
+        }
+    } else {
+        None
+    };
+    let bytes = sources.iter().flat_map(|s| s.lanes()).map(|l| l.bytes).sum::<Option<u64>>();
+    let line = ProgressLine::start(Arc::clone(&options.progress), bytes, !args.quiet && process == 0);
+    let program = Arc::clone(&plan.program);
+    let result = match (mesh, output) {
+        (None, Some(output)) => dataflow::run(program, sources, &options, output)
+            .map(|complete| dataflow::Ended { complete, ..dataflow::Ended::default() }),
+        (None, None) => Ok(dataflow::Ended::default()),
+        (Some(mesh), output) => dataflow::run_cluster(program, sources, &options, mesh, output, None),
+    };
+    drop(line);
+    let ended = result?;
+    if interrupted.load(Ordering::SeqCst) || ended.stopped == Some(Stopped::Interrupted) {
+        return Ok(exit::INTERRUPTED);
+    }
+    let found = found.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(report) = found.as_ref() {
+        print_out(&show::show(report))?;
+        if !args.quiet {
+            let (records, seconds) = (grouped(report.records.read), begun.elapsed().as_secs_f64());
+            let rejected = grouped(report.records.rejected);
+            say(&format!("slackwater: {records} records in {seconds:.2} s · {rejected} rejected\n"));
+        }
+    }
+    Ok(if ended.complete { exit::SUCCESS } else { exit::FAILURE })
+}
+
+fn boxed(output: LabOutput) -> Box<dyn RunOutput + Send> {
+    Box::new(output)
+}
+
+type Found = Arc<Mutex<Option<Report>>>;
+
+/// Takes what a pass finds.
+struct LabOutput {
+    plan: Arc<LabPlan>,
+    /// Names of the table's files, by lane.
+    files: Vec<Vec<String>>,
+    outputs: Vec<(File, Output)>,
+    prepared: Vec<Prepared>,
+    found: Found,
+}
+
+#[derive(Clone, Copy)]
+enum File {
+    Grid,
+    Lags,
+    Report,
+}
+
+impl LabOutput {
+    fn open(
+        plan: &Arc<LabPlan>,
+        sources: &[Arc<dyn Source>],
+        directory: Option<&Path>,
+        wait: &PipeWait,
+        found: &Found,
+    ) -> Result<LabOutput> {
+        let mut outputs = Vec::new();
+        if let Some(directory) = directory {
+            std::fs::create_dir_all(directory).map_err(|e| {
+                Error::output("cannot make the directory").at(directory.display().to_string()).with_source(e)
+            })?;
+            for (file, name) in [(File::Grid, "grid.csv"), (File::Lags, "lags.csv"), (File::Report, "report.json")] {
+                outputs.push((file, Output::file(directory.join(name), wait)?));
+            }
+        }
+        let files = sources.iter().flat_map(|source| source.lanes()).map(|lane| lane.files.clone()).collect();
+        Ok(LabOutput { plan: Arc::clone(plan), files, outputs, prepared: Vec::new(), found: Arc::clone(found) })
+    }
+}
+
+impl RunOutput for LabOutput {
+    fn publish(&mut self, _view: usize, _changes: ChangeRun) -> Result<Flow> {
+        Ok(Flow::Open)
+    }
+    fn advance(&mut self, _view: usize, _watermark_us: i64) -> Result<()> {
+        Ok(())
+    }
+    fn too_late(&mut self, _view: usize, _rows: Vec<TooLate>) -> Result<()> {
+        Ok(())
+    }
+    fn rejects(&mut self, _table: usize, rejects: Vec<Reject>) -> Result<()> {
+        let fails = self.plan.table().is_some_and(|table: &TablePlan| table.on_error == OnError::Fail);
+        let Some(first) = rejects.first().filter(|_| fails) else { return Ok(()) };
+        let file = self.files.get(first.lane as usize).and_then(|files| files.get(first.file as usize));
+        Err(Error::input(first.detail.clone())
+            .at(format!("{}:{}", file.map_or("", String::as_str), first.line))
+            .with_hint("on_error = 'fail' ends the pass at the first reject"))
+    }
+    fn prepare(&mut self, mut ending: Ending) -> Result<()> {
+        let Some(outcome) = ending.lab.take().filter(|_| ending.complete) else { return Ok(()) };
+        let Some(report) = Report::new(&self.plan, &ending, &outcome) else { return Ok(()) };
+        for (file, mut output) in self.outputs.drain(..) {
+            let text = match file {
+                File::Grid => files::grid_csv(&report),
+                File::Lags => files::lags_csv(&report),
+                File::Report => files::report_json(&report)
+                    .map_err(|e| Error::output("cannot write the report as JSON").with_source(e))?,
+            };
+            output.text().push_str(&text);
+            self.prepared.push(output.prepare()?);
+        }
+        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
+        Ok(())
+    }
+    fn complete(&mut self) -> Result<()> {
+        self.prepared.drain(..).try_for_each(|output| output.complete().map(drop))
+    }
+}

@@ -1,0 +1,175 @@
+//! The report in a few lines, for a terminal.
+
+use super::report::{LagRow, Report};
+use crate::sink::summary::grouped;
+use crate::time::format_duration;
+use std::fmt::Write;
+
+/// Delays that are shown at most; of more, as many evenly spaced ones, the first and the last among them.
+const SHOWN_MAX: usize = 16;
+/// Characters of the sparkline.
+const SPARKS: usize = 32;
+
+/// A table with a line a delay (at the longest horizon), and the distribution of lags above it.
+pub fn show(report: &Report) -> String {
+    let horizons = report.cells.len().checked_div(report.delays.len()).unwrap_or(1).max(1);
+    let mut out = String::new();
+    let name = report.view.as_deref().unwrap_or("query");
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        out,
+        "{name}: {} of {} records judged, {} delays × {horizons} horizons",
+        grouped(report.records.judged),
+        grouped(report.records.read),
+        report.delays.len(),
+    );
+    lags(&report.lags, &mut out);
+    let horizon = report.cell(0, horizons - 1).and_then(|cell| cell.horizon_us);
+    let horizon = horizon.map_or_else(|| "none".to_owned(), format_duration);
+    let column = report.columns.first().map_or("", String::as_str);
+    let mut rows: Vec<Vec<String>> = vec![
+        [
+            "delay",
+            "in first result",
+            "latency p50",
+            "latency p99",
+            "exact at first",
+            &format!("error p99 {column}"),
+            "corrections/pair",
+            "in final result",
+            "state",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+    ];
+    for delay in shown(report.delays.len()) {
+        let (Some(figures), Some(cell)) = (report.delays.get(delay), report.cell(delay, horizons - 1)) else {
+            continue;
+        };
+        let column = cell.first_truth.columns.first();
+        rows.push(vec![
+            format_duration(figures.delay_us),
+            percent(cell.complete_first),
+            duration(figures.latency.p50_us),
+            duration(figures.latency.p99_us),
+            percent(cell.first_truth.exact_share),
+            percent(column.and_then(|column| column.p99)),
+            ratio(cell.corrections, cell.published),
+            percent(cell.complete_final),
+            bytes(cell.state_bytes_max),
+        ]);
+    }
+    let _ = writeln!(out, "at horizon {horizon}, against the {}:", truth(report));
+    table(&rows, &mut out);
+    out
+}
+
+fn truth(report: &Report) -> &'static str {
+    if report.truth == "all" { "results of all records" } else { "results at the greatest delay and horizon" }
+}
+
+/// Which of `n` delays are shown.
+fn shown(n: usize) -> Vec<usize> {
+    if n <= SHOWN_MAX {
+        return (0..n).collect();
+    }
+    (0..SHOWN_MAX).map(|i| i * (n - 1) / (SHOWN_MAX - 1)).collect()
+}
+
+/// Quantiles of lags, and their distribution over powers of two.
+fn lags(lags: &[LagRow], out: &mut String) {
+    let total: u64 = lags.iter().map(|lag| lag.records).sum();
+    if total == 0 {
+        return;
+    }
+    let at = |permille: u64| {
+        let rank = (u128::from(total) * u128::from(permille)).div_ceil(1000);
+        let mut passed = 0u128;
+        lags.iter()
+            .find(|lag| {
+                passed += u128::from(lag.records);
+                passed >= rank
+            })
+            .map_or(0, |lag| lag.upto_us)
+    };
+    let quantiles = [(500, "p50"), (900, "p90"), (990, "p99"), (1000, "max")];
+    let quantiles = quantiles.map(|(permille, name)| match at(permille) {
+        0 => format!("{name} 0s"),
+        upto_us => format!("{name} ≤ {}", rough(upto_us)),
+    });
+    let _ = writeln!(out, "records behind the newest event: {}", quantiles.join("  "));
+    let mut counts = [0u64; SPARKS];
+    let spark = |us: u64| ((u64::BITS - us.leading_zeros()).saturating_sub(9) as usize).min(SPARKS - 1);
+    let late = lags.iter().filter(|lag| lag.upto_us > 0);
+    let (mut first, mut last) = (SPARKS, 0);
+    for lag in late {
+        let at = spark(lag.upto_us);
+        (first, last) = (first.min(at), last.max(at));
+        counts.get_mut(at).into_iter().for_each(|count| *count += lag.records);
+    }
+    let Some(shown) = counts.get(first..=last) else { return };
+    let most = shown.iter().copied().max().unwrap_or(0).max(1) as f64;
+    // By the logarithm, or the tail would not be seen.
+    let height = |n: u64| if n == 0 { 0.0 } else { (n as f64 + 1.0).log2() / (most + 1.0).log2() };
+    let marks = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let bars: String =
+        shown.iter().map(|n| marks.get(((height(*n) * 8.0).ceil() as usize).min(8)).copied().unwrap_or(' ')).collect();
+    let upto = |at: usize| rough(1u64 << (at + 9).min(62));
+    let from = if first == 0 { "0s".to_owned() } else { upto(first - 1) };
+    let _ = writeln!(out, "lags from {from} {bars} to {} (each step doubles; height: log of records)", upto(last));
+}
+
+/// A duration to three digits or so.
+fn rough(us: u64) -> String {
+    let steps = [(86_400_000_000u64, "d"), (3_600_000_000, "h"), (60_000_000, "m"), (1_000_000, "s"), (1_000, "ms")];
+    for (unit_us, unit) in steps {
+        if us >= unit_us {
+            let tenths = (u128::from(us) * 10 / u128::from(unit_us)) as u64;
+            return match (tenths / 10, tenths % 10) {
+                (whole @ 100.., _) | (whole, 0) => format!("{whole}{unit}"),
+                (whole, tenth) => format!("{whole}.{tenth}{unit}"),
+            };
+        }
+    }
+    if us == 0 { "0s".to_owned() } else { format!("{us}us") }
+}
+
+fn duration(us: Option<u64>) -> String {
+    us.map_or_else(|| "-".to_owned(), rough)
+}
+
+/// A share with as many digits as tell it from 0 % and 100 %, up to a millionth.
+fn percent(share: Option<f64>) -> String {
+    let Some(share) = share else { return "-".to_owned() };
+    let percent = share * 100.0;
+    let near = percent.min((100.0 - percent).abs());
+    let digits = match near {
+        _ if percent == 0.0 || percent == 100.0 => 0,
+        near if near >= 0.1 => 1,
+        near if near >= 0.01 => 2,
+        _ => 4,
+    };
+    format!("{percent:.digits$} %")
+}
+
+fn ratio(n: u64, of: u64) -> String {
+    if of == 0 { "-".to_owned() } else { format!("{:.3}", n as f64 / of as f64) }
+}
+
+fn bytes(n: u64) -> String {
+    let units = [(1u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let unit = units.iter().find(|(size, _)| n >= *size);
+    unit.map_or_else(|| format!("{n} B"), |(size, unit)| format!("{:.1} {unit}", n as f64 / *size as f64))
+}
+
+/// Columns to the right, but for the first.
+fn table(rows: &[Vec<String>], out: &mut String) {
+    let columns = rows.first().map_or(0, Vec::len);
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    for row in rows {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}"));
+        out.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        out.push('\n');
+    }
+}

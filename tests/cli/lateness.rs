@@ -1,0 +1,124 @@
+//! `slackwater lateness`: what it prints and writes, and what it says of settings that are wrong.
+
+use super::harness::Folder;
+
+/// Seven orders of two minutes, the last two late, and a table with arrival times.
+const ORDERS: &str = "et,at,k,v\n10,11,a,1\n20,21,b,2\n40,41,a,4\n70,71,a,8\n80,81,b,16\n50,82,a,32\n25,83,b,64\n";
+
+fn program(options: &str, view: &str) -> String {
+    format!(
+        "CREATE TABLE t (et TIMESTAMP, at TIMESTAMP, k TEXT, v BIGINT, WATERMARK FOR et AS et - INTERVAL '3 seconds')
+         WITH (connector = 'file', path = 'orders.csv', time_unit = 's'{options});
+         CREATE MATERIALIZED VIEW minutes WITH (horizon = '1 minute') AS
+         SELECT k, window_start, window_end, count(*) AS n, sum(v) AS s FROM TUMBLE(t, et, INTERVAL '1 minute')
+         GROUP BY k, window_start, window_end; {view}"
+    )
+}
+
+fn folder(options: &str, view: &str) -> Folder {
+    let folder = Folder::with("orders.csv", ORDERS);
+    folder.write("q.sql", program(options, view));
+    folder
+}
+
+const GRID: [&str; 6] = ["lateness", "q.sql", "--delays", "0s,10s,1m", "--horizons", "none,0s,2m"];
+
+#[test]
+fn a_report_is_written_and_equals_runs() {
+    let folder = folder(", arrival_time = 'at'", "");
+    let args = [&GRID[..], &["--out", "report"]].concat();
+    let ran = folder.run(&args);
+    assert_eq!(ran.status, 0, "{ran:?}");
+    assert!(ran.stdout.starts_with("minutes: 7 of 7 records judged, 3 delays × 3 horizons\n"), "{}", ran.stdout);
+    assert!(
+        ran.stderr.starts_with("slackwater: 7 records in ") && ran.stderr.ends_with("0 rejected\n"),
+        "{}",
+        ran.stderr
+    );
+    let report = folder.json("report/report.json");
+    assert_eq!(report["latency_in"], "arrival");
+    // Under 10 s the record of 70 s takes the watermark to 60 s; it arrived at 71 s.
+    assert_eq!(report["delays"][1]["latency"]["max_us"], 11_000_000);
+    assert_eq!(report["delays"][2]["latency"]["closed_at_end"], 2);
+    let grid = folder.read("report/grid.csv");
+    assert_eq!(grid.lines().count(), 10);
+    let fields = grid.lines().next().expect("a head").split(',').count();
+    assert!(grid.lines().all(|line| line.split(',').count() == fields), "{grid}");
+    assert!(folder.read("report/lags.csv").starts_with("partition,hour_utc,lag_from_us,lag_upto_us,records\n"));
+    // One cell against the summary of its run.
+    let sql = program(", arrival_time = 'at'", "CREATE SINK s FROM minutes WITH (connector = 'stdout');");
+    folder.write("cell.sql", sql.replace("'3 seconds'", "'10 seconds'").replace("'1 minute') AS", "'2 minutes') AS"));
+    assert_eq!(folder.run(&["run", "cell.sql", "--summary", "s.json"]).status, 0);
+    let (summary, cell) = (folder.json("s.json"), &report["cells"][5]);
+    let view = &summary["views"][0];
+    for class in ["on_time", "corrected", "partly_too_late", "too_late"] {
+        assert_eq!(view["ledger"]["records"][class], cell["records"][class], "{class}");
+    }
+    assert_eq!(view["windows"]["corrections"], cell["corrections"]);
+    assert_eq!(view["windows"]["revisions"], cell["revisions"]);
+    assert_eq!(view["windows"]["published"], cell["published"]);
+    assert_eq!(view["state_pairs_max"], cell["correctable_max"]);
+}
+
+#[test]
+fn workers_processes_and_block_sizes_change_no_byte() {
+    let folder = folder("", "");
+    let files = |more: &[&str]| {
+        let ran = folder.run(&[&GRID[..], &["--out", "r"], more].concat());
+        assert_eq!(ran.status, 0, "{ran:?}");
+        let texts = ["grid.csv", "lags.csv", "report.json"].map(|name| folder.read(&format!("r/{name}")));
+        (ran.stdout, texts)
+    };
+    let one = files(&[]);
+    assert!(one.1[2].contains("\"latency_in\": \"event\""));
+    for more in [&["-w", "3"][..], &["-w", "2", "--block-bytes", "64"], &["--local-processes", "2"]] {
+        assert_eq!(files(more), one, "{more:?}");
+    }
+}
+
+#[test]
+fn wrong_settings_are_named() {
+    let none =
+        "CREATE MATERIALIZED VIEW rows AS SELECT k, v FROM t; CREATE SINK s FROM rows WITH (connector = 'stdout');";
+    let two = "CREATE MATERIALIZED VIEW hours AS SELECT window_start, count(*) AS n
+               FROM TUMBLE(t, et, INTERVAL '1 hour') GROUP BY window_start, window_end;
+               CREATE SINK s FROM hours WITH (connector = 'stdout');";
+    let plain = [("", none), ("", two), (", late_records = 'drop'", "")];
+    let cases: [(usize, &[&str], &str); 10] = [
+        (0, &["--delays", ""], "--delays: expected a duration such as 5s or 1h30m"),
+        (0, &["--delays", "5s..1s/4"], "--delays: expected a range that ascends, found \"5s..1s/4\""),
+        (0, &["--delays", "5s,1s"], "--delays: expected each delay to be longer than the one before it"),
+        (0, &["--delays", "-1s"], "--delays: expected a duration of at least 0, found \"-1s\""),
+        (0, &["--delays", "0s", "--horizons", "0s,none"], "--horizons: expected each horizon to be longer"),
+        (0, &["--delays", "0s", "--view", "minute"], "--view: there is no view \"minute\""),
+        (0, &["--delays", "0s", "--view", "rows"], "rows has no windows"),
+        (0, &["--delays", "0s", "--latency", "arrival"], "--latency arrival: table \"t\" has no arrival times"),
+        (1, &["--delays", "0s"], "--view: expected the name of one of 2 views"),
+        (2, &["--delays", "0s"], "table \"t\" has late_records = 'drop'"),
+    ];
+    for (number, more, message) in cases {
+        let (options, view) = plain[number];
+        let ran = folder(options, view).run(&[&["lateness", "q.sql"], more].concat());
+        assert_eq!((ran.status, ran.stdout.as_str()), (2, ""), "{more:?}");
+        assert!(ran.stderr.starts_with(&format!("error: {message}")), "{}", ran.stderr);
+        assert!(ran.stderr.contains("\nhint: "), "{}", ran.stderr);
+    }
+    let ran = folder("", "").run(&["lateness", "-e", "SELECT 1 AS x FROM t", "--delays", "0s"]);
+    assert_eq!(ran.status, 2, "{}", ran.stderr);
+}
+
+#[test]
+fn rejects_are_counted_or_fail_the_pass() {
+    let with = |options: &str| {
+        let folder = Folder::with("orders.csv", ORDERS.replace("40,41,a,4", "no,41,a,4"));
+        folder.write("q.sql", program(options, ""));
+        folder
+    };
+    let ran = with("").run(&GRID);
+    assert!(ran.status == 0 && ran.stderr.ends_with("1 rejected\n"), "{}", ran.stderr);
+    let failing = with(", on_error = 'fail'");
+    let ran = failing.run(&[&GRID[..], &["--out", "r"]].concat());
+    assert_eq!(ran.status, 1);
+    assert!(ran.stderr.starts_with("error: orders.csv:4: "), "{}", ran.stderr);
+    assert!(!failing.path("r/grid.csv").exists());
+}

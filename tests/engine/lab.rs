@@ -1,0 +1,299 @@
+//! The lateness lab: each cell of its grid is what a run with that delay and horizon gives, for random streams by the
+//! reference (stamps record by record, the oracle) and for the shipped examples by runs of the engine.
+
+use crate::common::run::collect;
+use crate::lab_figures::{Pair, Place, difference, ledger_difference, pairs};
+use crate::reference::{Expected, Input, reference};
+use crate::streams::{Dice, Raw, Stream, Told};
+use proptest::prelude::*;
+use slackwater::dataflow::{RunOptions, run};
+use slackwater::lab::files;
+use slackwater::lab::pairs::measured;
+use slackwater::lab::plan::{LabPlan, LabSettings};
+use slackwater::lab::report::{DelayFigures, Report};
+use slackwater::oracle::{OracleRecord, Windows, windows_of};
+use slackwater::plan::{LateRecords, Program, TablePlan, ViewKind, ViewPlan, WindowedPlan};
+use slackwater::source::{self, Source, SourceOptions};
+use slackwater::sql::{self, BareSelectDefaults};
+use slackwater::verify::collect::Collector;
+use slackwater::watermark::AFTER_ALL;
+use slackwater::watermark::sequential::SequentialStamper;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Runs the lab.
+fn lab(plan: &Arc<LabPlan>, source: Arc<dyn Source>, workers: usize) -> Report {
+    let collector = Collector::default();
+    let options = RunOptions { workers, lab: Some(Arc::clone(plan)), ..RunOptions::default() };
+    let complete = run(Arc::clone(&plan.program), vec![source], &options, Box::new(collector.clone()));
+    assert!(complete.expect("the pass ends well"), "the whole input is read");
+    let mut ending = collector.take(&plan.program).ending;
+    let outcome = ending.lab.take().expect("an outcome");
+    Report::new(plan, &ending, &outcome).expect("a report")
+}
+
+/// The program with one view, under a delay and a horizon.
+fn cell_program(program: &Program, view: usize, delay_us: i64, horizon_us: Option<i64>) -> Program {
+    let view = &program.views[view];
+    let table = TablePlan { delay_us: Some(delay_us), ..program.tables[view.table].clone() };
+    let view = ViewPlan { table: 0, horizon_us, late: None, ..view.clone() };
+    Program { tables: vec![table], views: vec![view], sinks: Vec::new(), warnings: Vec::new() }
+}
+
+fn windowed(view: &ViewPlan) -> Option<&WindowedPlan> {
+    if let ViewKind::Windowed(plan) = &view.kind { Some(plan) } else { None }
+}
+
+/// What the reference gives for one cell.
+fn expected_cell(stream: &mut Stream, program: Program) -> Expected {
+    let delay_us = program.tables[0].delay_us.expect("a delay");
+    stream.program = Arc::new(program);
+    for told in &mut stream.told {
+        if let Told::Row(row) = told {
+            row.watermark_us = row.event_time_us.map_or(i64::MIN, |et| et.saturating_sub(delay_us));
+        }
+    }
+    let table = stream.table().clone();
+    reference(stream, &table).views.remove(0)
+}
+
+/// Whatever the settings of the table but the delay: unrounded stamps of all records, in the order in which they are told.
+fn unrounded(stream: &Stream, table: &TablePlan) -> Vec<(usize, u64, i64, Option<i64>)> {
+    let settings = slackwater::watermark::WatermarkSettings {
+        scope: table.scope,
+        idle_timeout_us: table.idle_timeout_us,
+        granularity_us: 1,
+        tick_us: table.tick_us,
+    };
+    let names = crate::reference::partition_order(stream);
+    let mut stamper = SequentialStamper::new(settings, &stream.known, table.partition.is_some());
+    let mut out = Vec::new();
+    for told in &stream.told {
+        match told {
+            Told::End(name) => stamper.end_partition(name),
+            Told::Clock(us) => stamper.advance_clock(*us),
+            Told::Row(row) => match (&row.reject, &row.partition, row.event_time_us) {
+                (None, Some(name), Some(et)) => {
+                    let stamp = stamper.record(name, et, row.arrived_us);
+                    let partition = names.iter().position(|n| n == name).expect("named");
+                    out.push((partition, row.position, stamp, row.arrived_us));
+                }
+                _ => stamper.reject(row.arrived_us),
+            },
+        }
+    }
+    out
+}
+
+/// Result latencies and open pairs under one delay, by their definitions.
+fn check_delay(
+    stream: &Stream,
+    table: &TablePlan,
+    plan: &WindowedPlan,
+    (records, arrival): (&[OracleRecord<Input>], bool),
+    found: &DelayFigures,
+) -> Option<String> {
+    let window = plan.window;
+    let windows = Windows::Hopping { size_us: window.size_us, slide_us: window.slide_us, offset_us: window.offset_us };
+    // When each pair began, by end of its window.
+    let mut began: BTreeMap<(i64, &[slackwater::types::Value]), i64> = BTreeMap::new();
+    for record in records.iter().filter(|record| !record.filtered) {
+        for (_, end) in windows_of(&windows, record.order.event_time_us) {
+            let first = began.entry((end, &record.key)).or_insert(record.stamp_us);
+            *first = (*first).min(record.stamp_us);
+        }
+    }
+    let ends: std::collections::BTreeSet<i64> =
+        began.iter().filter(|((end, _), first)| *first < end).map(|((end, _), _)| *end).collect();
+    let open = |at: &i64| began.iter().filter(|((end, _), first)| end >= at && *first < at).count() as u64;
+    let open_max = ends.iter().map(open).max().unwrap_or(0);
+    if open_max != found.open_max {
+        return Some(format!("open: expected {open_max}, found {}", found.open_max));
+    }
+    let stamps = unrounded(stream, table);
+    let rounded = |m: i64| match m {
+        i64::MIN => m,
+        m => m.saturating_sub(found.delay_us).div_euclid(table.granularity_us).saturating_mul(table.granularity_us),
+    };
+    let (mut latencies, mut early, mut at_end) = (Vec::new(), 0, 0);
+    for end in ends {
+        let reached = stamps.iter().filter(|(_, _, m, _)| rounded(*m) >= end);
+        let Some(least) = reached.clone().map(|(_, _, m, _)| *m).min() else {
+            at_end += 1;
+            continue;
+        };
+        // Of each partition the first with that stamp, and of those the one that arrived first.
+        let mut firsts: BTreeMap<usize, (u64, i64)> = BTreeMap::new();
+        for (partition, position, m, arrived) in reached.filter(|(_, _, m, _)| *m == least) {
+            let place = (*position, arrived.filter(|_| arrival).unwrap_or(*m));
+            let first = firsts.entry(*partition).or_insert(place);
+            *first = (*first).min(place);
+        }
+        let latency = firsts.values().map(|(_, arrived)| *arrived).min().expect("one") - end;
+        early += u64::from(latency < 0);
+        latencies.push(latency.max(0) as u64);
+    }
+    let figures = &found.latency;
+    let expected = (latencies.len() as u64, latencies.iter().max().copied(), early, at_end);
+    let found = (figures.windows, figures.max_us, figures.early, figures.closed_at_end);
+    (expected != found).then(|| format!("latency: expected {expected:?}, found {found:?}"))
+}
+
+/// A grid for a stream, its delays and horizons around the stream's unit.
+fn settings(unit_us: i64, dice: &mut Dice) -> LabSettings {
+    let mut delays_us: Vec<i64> =
+        (0..dice.range(1, 5)).map(|_| dice.range(0, 12) * unit_us + dice.pick(&[0, 0, 0, 1])).collect();
+    delays_us.sort_unstable();
+    delays_us.dedup();
+    let mut horizons_us: Vec<Option<i64>> =
+        (0..dice.range(0, 4)).map(|_| Some(dice.range(0, 16) * unit_us + dice.pick(&[0, 0, 0, 1]))).collect();
+    horizons_us.extend(dice.pick(&[None, Some(None), Some(None), Some(Some(1 << 61))]));
+    horizons_us.extend(horizons_us.is_empty().then_some(None));
+    horizons_us.sort_unstable();
+    horizons_us.dedup();
+    LabSettings {
+        view: None,
+        delays_us,
+        horizons_us: Some(horizons_us),
+        unbounded: dice.one_in(4),
+        arrival: dice.pick(&[None, None, Some(false)]),
+    }
+}
+
+/// The first difference between the lab and the reference, if the stream has a view with windows.
+fn check(seed: u64, raw: &[Raw]) -> Option<String> {
+    let mut stream = Stream::new(seed, raw);
+    if !stream.setup.bounded {
+        return None;
+    }
+    let mut dice = Dice(seed ^ 0x1ab);
+    let mut program = (*stream.program).clone();
+    program.tables[0].late_records = LateRecords::Window;
+    let view = program.views.iter().position(|view| windowed(view).is_some())?;
+    program.views = vec![program.views[view].clone()];
+    let settings = settings(stream.setup.unit_us, &mut dice);
+    let plan = Arc::new(LabPlan::new(&program, &settings).unwrap_or_else(|e| panic!("{e}\n{stream}")));
+    stream.program = Arc::clone(&plan.program);
+    let table = plan.table().expect("a table").clone();
+    let (workers, block) = (dice.range(1, 5) as usize, dice.range(1, 60) as usize);
+    let report = lab(&plan, stream.source(&table, block, workers).expect("a source"), workers);
+    let other = lab(&plan, stream.source(&table, 1_000, 1).expect("a source"), 1);
+    let context = format!("{workers} workers, block {block}, {settings:?}\n{stream}");
+    let texts =
+        |report: &Report| (files::report_json(report).unwrap(), files::grid_csv(report), files::lags_csv(report));
+    if texts(&report) != texts(&other) {
+        return Some(format!("other bytes than with one worker: {context}"));
+    }
+    compare(&mut stream, &program, &plan, &report).map(|differs| format!("{differs}\n{context}"))
+}
+
+fn compare(stream: &mut Stream, program: &Program, plan: &LabPlan, report: &Report) -> Option<String> {
+    let windowed = windowed(&program.views[0]).expect("windows");
+    let columns = measured(&program.views[0], windowed);
+    let (delays, horizons) = (plan.grid.delays_us().to_vec(), plan.grid.horizons_us().to_vec());
+    let truth_horizon = if plan.grid.unbounded() { Some(1 << 61) } else { *horizons.last().expect("one") };
+    let last_delay = *delays.last().expect("one");
+    let truth = expected_cell(stream, cell_program(program, 0, last_delay, truth_horizon)).changes.ok();
+    let truth: Option<BTreeMap<Place, Pair>> = truth.map(|changes| pairs(&changes));
+    for (d, delay_us) in delays.iter().enumerate() {
+        for (h, horizon_us) in horizons.iter().enumerate() {
+            let expected = expected_cell(stream, cell_program(program, 0, *delay_us, *horizon_us));
+            let cell = report.cell(d, h).expect("a cell");
+            let table = program.tables[0].clone();
+            let failed = expected.changes.is_err();
+            let differs = ledger_difference(&expected.ledger, cell)
+                .or_else(|| {
+                    (failed != (cell.failed > 0)).then(|| format!("{:?}, {} failed", expected.changes, cell.failed))
+                })
+                .or_else(|| difference(expected.changes.as_ref().ok()?, truth.as_ref(), &columns, cell))
+                .or_else(|| {
+                    check_delay(stream, &table, windowed, (&expected.records, plan.arrival), &report.delays[d])
+                });
+            if let Some(differs) = differs {
+                return Some(format!("delay {delay_us} horizon {horizon_us:?}: {differs}"));
+            }
+        }
+    }
+    None
+}
+
+proptest! {
+    // 256 cases, or as PROPTEST_CASES says.
+    #![proptest_config(ProptestConfig { max_shrink_iters: 1_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn cells_equal_the_reference(seed in any::<u64>().no_shrink(), raw in prop::collection::vec(any::<Raw>(), 0..70)) {
+        if let Some(difference) = check(seed, &raw) {
+            prop_assert!(false, "{}", difference);
+        }
+    }
+}
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// A grid over a shipped example, in one pass, against runs of `cells` random cells.
+fn example(file: &str, view: Option<&str>, delays: &str, horizons: &str, cells: u64) {
+    let text = std::fs::read_to_string(format!("{ROOT}/examples/{file}")).expect("a shipped example");
+    let text = text.replace("path = 'examples/", &format!("path = '{ROOT}/examples/"));
+    let program = sql::plan(file, &text, &BareSelectDefaults::default()).expect("a program");
+    let settings = LabSettings {
+        view: view.map(str::to_owned),
+        delays_us: slackwater::lab::grid::parse_delays(delays).expect("delays"),
+        horizons_us: Some(slackwater::lab::grid::parse_horizons(horizons).expect("horizons")),
+        ..LabSettings::default()
+    };
+    let plan = Arc::new(LabPlan::new(&program, &settings).expect("a plan"));
+    let open = |program: &Program| {
+        let wanted = slackwater::engine::ingest::wanted_columns(program, 0);
+        source::open(&program.tables[0], &wanted, &SourceOptions::default()).expect("a source")
+    };
+    let report = lab(&plan, open(&plan.program), 2);
+    let index = match view {
+        Some(name) => program.views.iter().position(|v| v.name.as_deref() == Some(name)).expect("the view"),
+        None => program.views.iter().position(|v| windowed(v).is_some()).expect("a view"),
+    };
+    let columns = measured(&program.views[index], windowed(&program.views[index]).expect("windows"));
+    let (delays, horizons) = (plan.grid.delays_us(), plan.grid.horizons_us());
+    let found = |d: usize, h: usize| {
+        let program = Arc::new(cell_program(&program, index, delays[d], horizons[h]));
+        let found = collect(&program, vec![open(&program)], 1).expect("a run");
+        (found.changes[0].clone(), found.ending.ledgers[0].clone())
+    };
+    let truth = pairs(&found(delays.len() - 1, horizons.len() - 1).0);
+    let seed = file.bytes().fold(5, |seed: u64, byte| seed.wrapping_mul(31) + u64::from(byte));
+    let mut dice = Dice(seed);
+    for _ in 0..cells {
+        let (d, h) = (dice.below(delays.len() as u64) as usize, dice.below(horizons.len() as u64) as usize);
+        let (changes, ledger) = found(d, h);
+        let cell = report.cell(d, h).expect("a cell");
+        let differs = ledger_difference(&ledger, cell).or_else(|| difference(&changes, Some(&truth), &columns, cell));
+        assert_eq!(differs, None, "{file} seed {seed} delay {} horizon {:?}", delays[d], horizons[h]);
+        assert!(cell.failed == 0 && report.records.judged > 0);
+    }
+    assert!(AFTER_ALL > report.granularity_us);
+}
+
+#[test]
+fn orders() {
+    example("orders/orders.sql", None, "0s..40s/8", "none,0s,5s,10s,180s", 40);
+}
+
+#[test]
+fn quakes() {
+    example("quakes/quakes.sql", None, "0s,1h,6h,1d,3d,7d", "none,0s,12h,3d,30d", 8);
+}
+
+#[test]
+fn flights() {
+    example("flights/flights.sql", None, "0s,30m,2h,6h,1d", "none,0s,1h,3h,12h", 3);
+}
+
+#[test]
+fn taxi() {
+    example("taxi/taxi.sql", None, "0s,5m,30m,1h", "none,0s,15m,2h", 3);
+}
+
+#[test]
+fn dengue() {
+    example("dengue/dengue.sql", None, "0d,7d,30d,90d", "none,0d,30d,180d", 3);
+}
