@@ -68,12 +68,17 @@ pub(super) fn double_word(x: f64) -> u64 {
 /// checkpoint format: the hash (SplitMix64's finaliser folded over the columns' words) and the reduction
 /// (`hash · parts / 2^64`) are fixed. No key column gives one worker for all rows. `parts` = 0 counts as 1.
 pub fn route(keys: &[Column], rows: usize, parts: usize) -> Vec<u32> {
+    let parts = parts.clamp(1, u32::MAX as usize) as u128;
+    hashes(keys, rows).into_iter().map(|hash| ((u128::from(hash) * parts) >> 64) as u32).collect()
+}
+
+/// A hash of the key columns of each of the first `rows` rows, that by which they are routed: equal keys have equal hashes.
+pub fn hashes(keys: &[Column], rows: usize) -> Vec<u64> {
     let mut hashes = vec![Mixer::START; rows];
     for column in keys {
         fold(column, &mut hashes);
     }
-    let parts = parts.clamp(1, u32::MAX as usize) as u128;
-    hashes.into_iter().map(|h| ((u128::from(h.finish()) * parts) >> 64) as u32).collect()
+    hashes.into_iter().map(|hash| hash.finish()).collect()
 }
 
 fn fold(column: &Column, hashes: &mut [Mixer]) {

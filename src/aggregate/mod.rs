@@ -19,8 +19,8 @@ mod state;
 pub mod table;
 mod wire;
 
-pub use codec::route;
 pub(crate) use codec::{encode_cell, encode_group};
+pub use codec::{hashes, route};
 pub(crate) use wire::{get_tables, put_tables, size_tables};
 
 use crate::types::DataType;

@@ -4,6 +4,7 @@
 //! and renamed when complete, so that a file that is there is whole. Cost: about 0.2 µs an order of NDJSON without
 //! compression, 0.8 µs a record of NEXMark; memory as the generator's.
 
+use super::aside::Aside;
 use crate::error::{Error, Result};
 use crate::plan::{GeneratorPlan, Workload};
 #[cfg(feature = "parquet")]
@@ -236,62 +237,6 @@ impl Name {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let (stem, suffix) = name.split_at_checked(name.len().saturating_sub(self.suffix)).unwrap_or((&name, ""));
         path.with_file_name(format!("{stem}-{number}{suffix}"))
-    }
-}
-
-/// A file under another name until it is whole. Pipes and devices are written to directly.
-enum Aside {
-    File(tempfile::NamedTempFile),
-    Direct(std::fs::File),
-}
-
-impl Aside {
-    fn create(path: &Path) -> io::Result<Aside> {
-        if path.is_dir() {
-            return Err(io::Error::other("it is a directory"));
-        }
-        if path.exists() && !path.is_file() {
-            return Ok(Aside::Direct(std::fs::OpenOptions::new().write(true).open(path)?));
-        }
-        let folder = match path.parent() {
-            Some(folder) if folder != Path::new("") => folder,
-            _ => Path::new("."),
-        };
-        std::fs::create_dir_all(folder)?;
-        let mut prefix = std::ffi::OsString::from(".");
-        prefix.push(path.file_name().unwrap_or_default());
-        prefix.push(".");
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(&prefix).suffix(".partial");
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            // The library's default is private to the user; the umask still applies to this.
-            builder.permissions(std::fs::Permissions::from_mode(0o666));
-        }
-        Ok(Aside::File(builder.tempfile_in(folder)?))
-    }
-
-    fn publish(self, path: &Path) -> io::Result<()> {
-        match self {
-            Aside::File(file) => file.persist(path).map(|_| ()).map_err(|e| e.error),
-            Aside::Direct(_) => Ok(()),
-        }
-    }
-}
-
-impl Write for Aside {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Aside::File(file) => file.write(bytes),
-            Aside::Direct(file) => file.write(bytes),
-        }
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Aside::File(file) => file.flush(),
-            Aside::Direct(file) => file.flush(),
-        }
     }
 }
 

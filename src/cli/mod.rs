@@ -2,6 +2,7 @@
 //!
 //! Data goes to stdout, everything else to stderr. A closed pipe is success.
 
+mod aside;
 pub mod bench;
 pub mod cluster;
 pub mod exit;
@@ -14,6 +15,7 @@ pub mod run;
 pub mod schema;
 mod stderr;
 mod supervise;
+pub mod trace;
 pub mod verify;
 
 use crate::error::{Error, ErrorKind};
@@ -45,6 +47,8 @@ enum Command {
     Run(run::RunArgs),
     /// Tell what every delay and horizon of a grid would have given, from one pass over the input.
     Lateness(lateness::LatenessArgs),
+    /// Record when events arrived, and nothing else of them: a trace to share, which `lateness` reads.
+    Trace(trace::TraceArgs),
     /// Show the plan, the rule of lateness in words, and what a late record would get.
     Explain(explain::ExplainArgs),
     /// Write the built-in generator's records, orders or NEXMark's.
@@ -163,6 +167,7 @@ pub fn main() -> ExitCode {
     let result = match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Lateness(args) => lateness::run(&args),
+        Command::Trace(args) => trace::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Gen(args) => r#gen::run(args).map(|()| exit::SUCCESS),
         Command::Verify(args) => verify::run(&args),

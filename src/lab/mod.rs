@@ -32,6 +32,7 @@ pub mod report;
 pub mod show;
 pub mod steps;
 pub mod timeline;
+pub mod trace;
 mod wire;
 
 pub use grid::Grid;

@@ -101,7 +101,7 @@ impl LabPlan {
 /// How grids are written.
 pub const HINT: &str = "write --delays 0s,1s,5s or 0s..5m/20 (20 equal steps), --horizons none,0s,1m";
 
-fn find<'a>(program: &'a Program, name: Option<&str>) -> Result<&'a ViewPlan> {
+pub(super) fn find<'a>(program: &'a Program, name: Option<&str>) -> Result<&'a ViewPlan> {
     let windowed: Vec<&ViewPlan> =
         program.views.iter().filter(|view| matches!(view.kind, ViewKind::Windowed(_))).collect();
     let names = || windowed.iter().filter_map(|view| view.name.as_deref()).collect::<Vec<_>>().join(", ");

@@ -9,6 +9,7 @@ mod interrupt;
 mod lateness;
 mod output;
 mod status;
+mod trace;
 
 /// A table over `in.ndjson` (`k`, `v`, event time `at`, no delay) with more options.
 fn table(options: &str) -> String {

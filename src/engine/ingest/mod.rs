@@ -221,6 +221,22 @@ impl ViewIngest {
         self.process(&stamped, &Keepers::alone()).rejects
     }
 
+    /// The rows of a block that the view takes into its windows, ascending, with the hash of each row's group (those of one
+    /// group are equal). It needs no stamps: lateness is not looked at.
+    pub fn groups(&self, block: &DecodedBlock) -> Vec<(u32, u64)> {
+        let Kind::Windowed { plan, ordered, .. } = &self.kind else { return Vec::new() };
+        let stamps = vec![BEFORE_ALL; block.rows];
+        let stamped = StampedBlock { block, stamps_us: &stamps, partitions: &[], names: &[], first_position: 1 };
+        let mut sieve = Sieve { rows: (0..block.rows as u32).collect(), rejected: BTreeMap::new() };
+        self.reject_misfits(block, &mut sieve);
+        self.filter(block, &mut sieve);
+        let columns = TakenColumns::new(block, &self.used, &sieve.rows);
+        let map = columns.rows.clone();
+        let rows = window_rows(&stamped, plan, *ordered, &columns, &mut sieve);
+        let hashes = crate::aggregate::hashes(&rows.keys, rows.len);
+        map.into_iter().zip(hashes).filter(|(row, _)| !sieve.rejected.contains_key(row)).collect()
+    }
+
     /// Values of used columns that did not fit make the record a reject, whatever the filter says.
     fn reject_misfits(&self, block: &DecodedBlock, sieve: &mut Sieve) {
         for (row, column, detail) in &block.errors {
