@@ -172,6 +172,12 @@ pub struct GeneratorPlan {
     pub late_share: f64,
     /// Longest delay of those.
     pub late_max_us: i64,
+    /// Delays by their quantiles (longest delay in µs, share from 0 to 1), in place of the three above; empty: not.
+    pub delay_quantiles: Vec<(i64, f64)>,
+    /// Share of the customers (0 to 1) whose records are delayed by `key_delay_us` more; for orders only.
+    pub delayed_keys: f64,
+    /// How much later those are.
+    pub key_delay_us: i64,
     /// Every `silent_every_us` of event time one partition in turn is silent for `silent_for_us`; 0 is never.
     pub silent_every_us: i64,
     /// Length of a silent spell.

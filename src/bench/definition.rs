@@ -490,7 +490,8 @@ mod tests {
     fn the_settings_of_the_generator_are_those_of_gen() {
         let text = format!(
             "rows = 5\n{MINIMAL}keys = 7\nseed = 3\nrate = 50\npartitions = 2\ndelay_mean = '1s'\nlate_share = 0.5\n\
-             late_max = '2m'\nsilent_every = '3m'\nsilent_for = '4s'\nstart = '1970-01-01T00:00:01Z'\n"
+             late_max = '2m'\nsilent_every = '3m'\nsilent_for = '4s'\ndelay_quantiles = '1ms:50%,1s:100%'\ndelayed_keys = 0.25\n\
+             key_delay = '7s'\nstart = '1970-01-01T00:00:01Z'\n"
         );
         let Input::Generated { plan, .. } = parse(&text).unwrap().input else { panic!("orders") };
         let expected = GeneratorPlan {
@@ -505,6 +506,9 @@ mod tests {
             late_max_us: 120_000_000,
             silent_every_us: 180_000_000,
             silent_for_us: 4_000_000,
+            delay_quantiles: vec![(1_000, 0.5), (1_000_000, 1.0)],
+            delayed_keys: 0.25,
+            key_delay_us: 7_000_000,
             start_us: 1_000_000,
         };
         assert_eq!(plan, expected);

@@ -54,6 +54,9 @@ struct Written {
     delay_mean: Option<String>,
     late_share: Option<f64>,
     late_max: Option<String>,
+    delay_quantiles: Option<String>,
+    delayed_keys: Option<f64>,
+    key_delay: Option<String>,
     silent_every: Option<String>,
     silent_for: Option<String>,
     start: Option<String>,
@@ -78,6 +81,10 @@ impl Written {
         };
         set(&mut plan.delay_mean_us, duration("delay_mean", self.delay_mean)?);
         set(&mut plan.late_max_us, duration("late_max", self.late_max)?);
+        set(&mut plan.delayed_keys, self.delayed_keys);
+        set(&mut plan.key_delay_us, duration("key_delay", self.key_delay)?);
+        let quantiles = self.delay_quantiles.map(|text| generator::parse_quantiles(&text)).transpose();
+        set(&mut plan.delay_quantiles, quantiles.map_err(|e| format!("input.delay_quantiles: {e}"))?);
         set(&mut plan.silent_every_us, duration("silent_every", self.silent_every)?);
         set(&mut plan.silent_for_us, duration("silent_for", self.silent_for)?);
         if let Some(text) = self.start {

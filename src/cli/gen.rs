@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::plan::{GeneratorPlan, Workload};
 #[cfg(feature = "parquet")]
 use crate::source::generator::Order;
-use crate::source::generator::{NexmarkStream, OrderStream, check_plan, default_plan};
+use crate::source::generator::{NexmarkStream, OrderStream, check_plan, default_plan, parse_quantiles};
 use crate::time::{parse_duration, parse_timestamp};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use std::io::{self, BufWriter, Write};
@@ -59,6 +59,15 @@ pub struct GenArgs {
     /// Longest delay of the late share
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = duration)]
     pub late_max: i64,
+    /// Delays by quantiles instead, evenly spread over the logarithm between them: 1ms:90%,1h:99%,1d:100%
+    #[arg(long, value_name = "LIST", value_parser = quantiles, conflicts_with_all = ["delay_mean", "late_share", "late_max"])]
+    pub delay_quantiles: Option<Quantiles>,
+    /// Share of the customers (0 to 1) whose orders are delayed by --key-delay more
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    pub delayed_keys: f64,
+    /// How much later those are
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
+    pub key_delay: i64,
     /// Every so often one partition in turn falls silent (0s: never)
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
     pub silent_every: i64,
@@ -97,6 +106,14 @@ fn duration(text: &str) -> Result<i64, String> {
     }
 }
 
+/// Longest delays with shares. (A type of its own: clap takes a `Vec` for an argument that is repeated.)
+#[derive(Clone, Debug, PartialEq)]
+pub struct Quantiles(pub Vec<(i64, f64)>);
+
+fn quantiles(text: &str) -> Result<Quantiles, String> {
+    parse_quantiles(text).map(Quantiles)
+}
+
 fn timestamp(text: &str) -> Result<i64, String> {
     parse_timestamp(text.as_bytes()).ok_or_else(|| "expected a time such as 2026-01-01T00:00:00Z".into())
 }
@@ -114,6 +131,9 @@ impl GenArgs {
             delay_mean_us: self.delay_mean,
             late_share: self.late_share,
             late_max_us: self.late_max,
+            delay_quantiles: self.delay_quantiles.clone().map(|quantiles| quantiles.0).unwrap_or_default(),
+            delayed_keys: self.delayed_keys,
+            key_delay_us: self.key_delay,
             silent_every_us: self.silent_every,
             silent_for_us: self.silent_for,
             start_us: self.start,
@@ -131,6 +151,9 @@ impl GenArgs {
             delay_mean: plan.delay_mean_us,
             late_share: plan.late_share,
             late_max: plan.late_max_us,
+            delay_quantiles: Some(Quantiles(plan.delay_quantiles.clone())).filter(|quantiles| !quantiles.0.is_empty()),
+            delayed_keys: plan.delayed_keys,
+            key_delay: plan.key_delay_us,
             silent_every: plan.silent_every_us,
             silent_for: plan.silent_for_us,
             start: plan.start_us,

@@ -8,7 +8,8 @@
 //!
 //! * event time `start + i / rate`; times are floored to milliseconds, as real producers do;
 //! * delay: exponential with mean `delay_mean`, or, for a `late_share` of the records, uniform in `[0, late_max)`;
-//!   arrival time = event time + delay;
+//!   or else as `delay_quantiles` say; for a share of the customers, `delayed_keys`, `key_delay` more; arrival time = event time +
+//!   delay;
 //! * partition: of every run of `P` records each partition gets one, the run being rotated by a hash, so that the
 //!   records of one partition can be enumerated without looking at the others';
 //! * silent spells: spell `s` (from 1) begins `s · silent_every` after the start, when partition `(s − 1) mod P` falls silent
@@ -33,12 +34,14 @@ use std::sync::Arc;
 
 mod arrivals;
 mod batch;
+mod delays;
 mod fields;
 mod nexmark;
 mod orders;
 mod seeded;
 
 pub use arrivals::Arrival;
+pub use delays::{parse_quantiles, show_quantiles};
 pub use fields::Field;
 pub use nexmark::{NexmarkStream, NexmarkValue};
 pub use orders::{Order, OrderStream};
@@ -61,6 +64,9 @@ pub fn default_plan() -> GeneratorPlan {
         delay_mean_us: 2_000_000,
         late_share: 0.01,
         late_max_us: 120_000_000,
+        delay_quantiles: Vec::new(),
+        delayed_keys: 0.0,
+        key_delay_us: 0,
         silent_every_us: 0,
         silent_for_us: 0,
         start_us: 1_767_225_600_000_000,
@@ -92,9 +98,15 @@ pub fn check_plan(plan: &GeneratorPlan) -> Result<()> {
     if !(0.0..=1.0).contains(&plan.late_share) {
         return bad("late_share", "a share from 0 to 1", plan.late_share.to_string());
     }
+    if !(0.0..=1.0).contains(&plan.delayed_keys) {
+        return bad("delayed_keys", "a share from 0 to 1", plan.delayed_keys.to_string());
+    }
+    delays::check_quantiles(&plan.delay_quantiles)
+        .map_err(|message| Error::usage(format!("generator: \"delay_quantiles\": {message}")))?;
     let times = [
         ("delay_mean", plan.delay_mean_us),
         ("late_max", plan.late_max_us),
+        ("key_delay", plan.key_delay_us),
         ("silent_every", plan.silent_every_us),
         ("silent_for", plan.silent_for_us),
     ];
@@ -106,6 +118,8 @@ pub fn check_plan(plan: &GeneratorPlan) -> Result<()> {
     let arrivals = Arrivals::new(plan);
     // 40 mean delays are more than 53 random bits can ask for.
     let delay_max_us = plan.delay_mean_us.saturating_mul(40).max(plan.late_max_us);
+    let delay_max_us =
+        plan.delay_quantiles.last().map_or(delay_max_us, |(us, _)| *us).saturating_add(plan.key_delay_us);
     let end_us = arrivals
         .event_us(plan.rows)
         .saturating_add(delay_max_us)

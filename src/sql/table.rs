@@ -29,7 +29,7 @@ const DELAY_DEFAULT_US: i64 = SECOND_US;
 const GENERATOR_PARTITIONS_MAX: u64 = 65_536;
 
 /// All options of a table.
-const OPTIONS: [&str; 29] = [
+const OPTIONS: [&str; 32] = [
     "connector",
     "path",
     "format",
@@ -56,6 +56,9 @@ const OPTIONS: [&str; 29] = [
     "delay_mean",
     "late_share",
     "late_max",
+    "delay_quantiles",
+    "delayed_keys",
+    "key_delay",
     "silent_every",
     "silent_for",
     "start",
@@ -510,6 +513,11 @@ fn generator_plan(options: &mut Options<'_>, workload: Workload) -> Result<Gener
         let error = options.at(place, "option \"keys\" is for workload = 'orders'");
         return Err(error.with_hint("how many auctions and people NEXMark has follows from rate and rows"));
     }
+    let delay_quantiles = match options.text("delay_quantiles")? {
+        None => default.delay_quantiles,
+        Some((text, span)) => generator::parse_quantiles(&text)
+            .map_err(|message| options.at(span, format!("option \"delay_quantiles\": {message}")))?,
+    };
     let partitions = options.whole("partitions", 1, GENERATOR_PARTITIONS_MAX)?;
     Ok(GeneratorPlan {
         workload,
@@ -525,6 +533,11 @@ fn generator_plan(options: &mut Options<'_>, workload: Workload) -> Result<Gener
             .number("late_share", |x| (0.0..=1.0).contains(&x), "a share from 0 to 1")?
             .unwrap_or(default.late_share),
         late_max_us: options.duration_from("late_max", 0, zero)?.unwrap_or(default.late_max_us),
+        delay_quantiles,
+        delayed_keys: options
+            .number("delayed_keys", |x| (0.0..=1.0).contains(&x), "a share from 0 to 1")?
+            .unwrap_or(default.delayed_keys),
+        key_delay_us: options.duration_from("key_delay", 0, zero)?.unwrap_or(default.key_delay_us),
         silent_every_us: options.duration_from("silent_every", 0, zero)?.unwrap_or(default.silent_every_us),
         silent_for_us: options.duration_from("silent_for", 0, zero)?.unwrap_or(default.silent_for_us),
         start_us,

@@ -1,8 +1,9 @@
 //! When which record arrives, whatever it holds.
 
+use super::delays::delay_us;
 use super::seeded::{Hashes, Purpose, below, unit};
 use super::{BLOCK_ROWS, CATCH_UP};
-use crate::plan::GeneratorPlan;
+use crate::plan::{GeneratorPlan, Workload};
 
 /// A record on arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,11 @@ pub(super) struct Arrivals {
     delay_mean_us: f64,
     late_share: f64,
     late_max_us: f64,
+    delay_quantiles: Vec<(i64, f64)>,
+    keys: u64,
+    /// 0 for workloads without customers.
+    delayed_keys: f64,
+    key_delay_us: i64,
     silent_every_us: i64,
     silent_for_us: i64,
     start_us: i64,
@@ -44,6 +50,10 @@ impl Arrivals {
             delay_mean_us: plan.delay_mean_us.max(0) as f64,
             late_share: plan.late_share,
             late_max_us: plan.late_max_us.max(0) as f64,
+            delay_quantiles: plan.delay_quantiles.clone(),
+            keys: plan.keys.max(1),
+            delayed_keys: if plan.workload == Workload::Orders { plan.delayed_keys } else { 0.0 },
+            key_delay_us: plan.key_delay_us.max(0),
             silent_every_us,
             silent_for_us: plan.silent_for_us.clamp(0, turn_us - turn_us / CATCH_UP),
             start_us: plan.start_us,
@@ -61,13 +71,29 @@ impl Arrivals {
 
     pub(super) fn arrival_us(&self, i: u64, partition: u64) -> i64 {
         let u = unit(self.hashes.hash(Purpose::Delay, i));
-        let delay_us = if self.late_share > 0.0 && unit(self.hashes.hash(Purpose::IsLate, i)) <= self.late_share {
+        let delay_us = if !self.delay_quantiles.is_empty() {
+            delay_us(&self.delay_quantiles, u)
+        } else if self.late_share > 0.0 && unit(self.hashes.hash(Purpose::IsLate, i)) <= self.late_share {
             (1.0 - u) * self.late_max_us
         } else {
             -libm::log(u) * self.delay_mean_us
         };
-        let arrival_us = self.event_exact_us(i).saturating_add(delay_us as i64);
+        let arrival_us = self.event_exact_us(i).saturating_add(delay_us as i64).saturating_add(self.key_delay_us(i));
         floor_to_ms(self.after_silence(arrival_us, partition))
+    }
+
+    /// Customer of record `i`, for orders.
+    pub(super) fn customer(&self, i: u64) -> u64 {
+        below(self.hashes.hash(Purpose::Customer, i), self.keys)
+    }
+
+    /// How much later records of its customer are.
+    fn key_delay_us(&self, i: u64) -> i64 {
+        if self.delayed_keys <= 0.0 {
+            return 0;
+        }
+        let delayed = unit(self.hashes.hash(Purpose::IsDelayedKey, self.customer(i))) <= self.delayed_keys;
+        if delayed { self.key_delay_us } else { 0 }
     }
 
     /// The arrival time itself, or when it falls into a silent spell of the partition, a time after the spell.

@@ -28,16 +28,15 @@ pub struct Order {
 #[derive(Clone, Debug)]
 pub(super) struct Orders {
     pub(super) arrivals: Arrivals,
-    keys: u64,
 }
 
 impl Orders {
     pub(super) fn new(plan: &GeneratorPlan) -> Orders {
-        Orders { arrivals: Arrivals::new(plan), keys: plan.keys.max(1) }
+        Orders { arrivals: Arrivals::new(plan) }
     }
 
     pub(super) fn customer(&self, i: u64) -> u64 {
-        below(self.arrivals.hashes.hash(Purpose::Customer, i), self.keys)
+        self.arrivals.customer(i)
     }
 
     pub(super) fn amount_cents(&self, i: u64) -> u64 {

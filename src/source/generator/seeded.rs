@@ -28,10 +28,11 @@ pub(super) enum Purpose {
     City = 18,
     ExtraLength = 19,
     Extra = 20,
+    IsDelayedKey = 21,
 }
 
 /// How many purposes there are, and one.
-const PURPOSES: usize = Purpose::Extra as usize + 1;
+const PURPOSES: usize = Purpose::IsDelayedKey as usize + 1;
 
 /// The hash sequences of a seed.
 #[derive(Clone, Debug)]

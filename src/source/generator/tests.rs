@@ -97,6 +97,28 @@ fn disorder_is_as_asked() {
 }
 
 #[test]
+fn delays_follow_their_quantiles_and_some_customers_are_late() {
+    let delay_quantiles = vec![(10_000, 0.9), (10_000_000, 0.99), (60_000_000, 1.0)];
+    let plan = GeneratorPlan { rows: 200_000, keys: 400, delay_quantiles, ..default_plan() };
+    let delays = |plan: &GeneratorPlan| -> Vec<(u64, i64)> {
+        let delay = |order: Order| (order.customer_id, order.arrival_time_us - order.event_time_us);
+        let mut delays: Vec<_> = OrderStream::new(plan, None).map(delay).collect();
+        delays.sort_unstable_by_key(|(_, delay_us)| *delay_us);
+        delays
+    };
+    let plain = delays(&plan);
+    let at = |share: f64| plain[(share * 200_000.0) as usize].1;
+    assert!((9_000..=11_000).contains(&at(0.9)), "{}", at(0.9));
+    assert!((9_000_000..=11_000_000).contains(&at(0.99)), "{}", at(0.99));
+    assert!(plain.last().unwrap().1 <= 60_001_000);
+    let late = delays(&GeneratorPlan { delayed_keys: 0.25, key_delay_us: 90_000_000, ..plan });
+    let customers: std::collections::BTreeSet<u64> =
+        late.iter().filter(|(_, us)| *us >= 90_000_000).map(|(customer, _)| *customer).collect();
+    assert!((70..=130).contains(&customers.len()), "{} of 400", customers.len());
+    assert!(late.iter().all(|(customer, us)| customers.contains(customer) == (*us >= 90_000_000)));
+}
+
+#[test]
 fn nothing_arrives_in_a_silent_spell() {
     for silent_for_us in [200_000, 900_000, 5_000_000] {
         let plan = GeneratorPlan { silent_every_us: 500_000, silent_for_us, ..plan() };

@@ -233,13 +233,17 @@ fn the_generator_has_columns_and_times() {
     let t = table(
         "amount DECIMAL(12,2), arrival_time TIMESTAMP, event_time TIMESTAMP, partition TEXT, WATERMARK FOR event_time AS event_time",
         "connector = 'generator', seed = 7, rows = 10, rate = 2.5, keys = 3, partitions = 2, delay_mean = '1s', late_share = 0.5, \
-         late_max = '1m', silent_every = '1h', silent_for = '5m', start = '1970-01-01T00:00:01Z', partition = 'partition', idle_timeout = '2s'",
+         late_max = '1m', delay_quantiles = '1ms:90%, 1h:100%', delayed_keys = 0.5, key_delay = '1m', silent_every = '1h', silent_for = '5m', start = '1970-01-01T00:00:01Z', partition = 'partition', idle_timeout = '2s'",
     );
     assert_eq!((t.event_time, t.arrival_time, t.partition, t.delay_us), (Some(2), Some(1), Some(3), Some(0)));
     assert_eq!(t.partitions, ["0", "1"]);
     let SourcePlan::Generator(g) = t.source else { panic!("generator") };
     assert_eq!((g.seed, g.rows, g.rate, g.keys, g.partitions), (7, 10, 2.5, 3, 2));
     assert_eq!((g.delay_mean_us, g.late_share, g.late_max_us), (SECOND, 0.5, MINUTE));
+    assert_eq!(
+        (g.delay_quantiles, g.delayed_keys, g.key_delay_us),
+        (vec![(1_000, 0.9), (60 * MINUTE, 1.0)], 0.5, MINUTE)
+    );
     assert_eq!((g.silent_every_us, g.silent_for_us, g.start_us), (60 * MINUTE, 5 * MINUTE, SECOND));
 }
 
