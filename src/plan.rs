@@ -2,6 +2,7 @@
 
 use crate::expr::Expr;
 use crate::types::DataType;
+use crate::watermark::policy::PolicyPlan;
 
 /// A whole program.
 #[derive(Clone, Debug)]
@@ -67,6 +68,8 @@ pub struct TablePlan {
     pub watermark: Option<Expr>,
     /// `Some(d)` if the watermark is exactly `event time − d`, `d ≥ 0`.
     pub delay_us: Option<i64>,
+    /// What stands in the place of the fixed delay, if something does; then `delay_us` is `Some` and the delay in the beginning.
+    pub policy: Option<TablePolicy>,
     /// Index of the arrival-time column, a TIMESTAMP.
     pub arrival_time: Option<usize>,
     /// Index of the column that names the partition.
@@ -93,6 +96,15 @@ pub struct TablePlan {
     pub time_unit_us: i64,
     /// Where records come from.
     pub source: SourcePlan,
+}
+
+/// A watermark policy of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TablePolicy {
+    /// The policy with its settings.
+    pub plan: PolicyPlan,
+    /// Index of the column that [`PolicyPlan::column`] names: BIGINT, DOUBLE or DECIMAL.
+    pub column: Option<usize>,
 }
 
 /// Text formats of records.

@@ -23,7 +23,7 @@ pub(crate) use codec::{encode_cell, encode_group};
 pub use codec::{hashes, route};
 pub(crate) use wire::{get_tables, put_tables, size_tables};
 
-use crate::types::DataType;
+use crate::types::{Column, DataType, Value};
 use serde::{Deserialize, Serialize};
 
 /// Which aggregate, with its parameters.
@@ -89,6 +89,21 @@ impl AggregateFunc {
             AggregateFunc::ApproxCountDistinct => "approx_count_distinct",
             AggregateFunc::ApproxPercentile(_) => "approx_percentile",
         }
+    }
+}
+
+/// A number of a column as the nearest double; `None` if it is NULL or no number.
+pub(crate) fn number_at(column: &Column, row: usize) -> Option<f64> {
+    if column.is_null(row) { None } else { sketch::number(column, row) }
+}
+
+/// A number as the nearest double.
+pub(crate) fn as_double(value: &Value) -> Option<f64> {
+    match value {
+        Value::BigInt(x) => Some(*x as f64),
+        Value::Double(x) => Some(*x),
+        Value::Decimal(x, scale) => Some(exact::decimal_to_f64(*x, *scale)),
+        _ => None,
     }
 }
 

@@ -155,7 +155,7 @@ fn open_listed(
         let mine = inputs.iter().filter(|f| f.table == table.name);
         let listed: Vec<_> = mine.map(|f| ListedFile { path: f.path.clone(), bytes: f.bytes }).collect();
         source::open_listed(table, &wanted_columns(program, t), options, &listed, &|lanes, lane| {
-            deal::reads(lanes, lane, config.process, config.processes)
+            deal::reads(table, lanes, lane, config.process, config.processes)
         })
     });
     opened.collect()

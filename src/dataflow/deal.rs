@@ -2,6 +2,7 @@
 //! processes and threads.
 
 use crate::engine::ingest::Keepers;
+use crate::plan::TablePlan;
 use crate::source::LaneInfo;
 
 /// A worker's place among all.
@@ -94,6 +95,13 @@ fn dealt(lanes: usize, process: usize, processes: usize) -> usize {
     (lanes + processes - 1 - process) / processes
 }
 
+/// The lanes as they are dealt: if the table's delay follows the disorder of its partitions, one worker reads each from
+/// its beginning.
+pub fn as_dealt(table: &TablePlan, lanes: &[LaneInfo]) -> Vec<LaneInfo> {
+    let splittable = |lane: &LaneInfo| lane.splittable && table.policy.is_none();
+    lanes.iter().map(|lane| LaneInfo { splittable: splittable(lane), ..lane.clone() }).collect()
+}
+
 /// How many workers of all share a lane.
 pub fn sharers(lanes: &[LaneInfo], lane: usize, processes: usize, threads: usize) -> usize {
     if !lanes.get(lane).is_some_and(|l| l.splittable) {
@@ -127,9 +135,9 @@ pub fn in_words(lanes: &[LaneInfo], processes: usize, threads: usize) -> String 
 }
 
 /// Whether a process reads any of a lane.
-pub fn reads(lanes: &[LaneInfo], lane: usize, process: usize, processes: usize) -> bool {
-    let few = lanes.len() < processes && lanes.get(lane).is_some_and(|l| l.splittable);
-    few || lane % processes.max(1) == process
+pub fn reads(table: &TablePlan, lanes: &[LaneInfo], lane: usize, process: usize, processes: usize) -> bool {
+    let splittable = table.policy.is_none() && lanes.get(lane).is_some_and(|lane| lane.splittable);
+    splittable && lanes.len() < processes || lane % processes.max(1) == process
 }
 
 #[cfg(test)]
@@ -145,6 +153,9 @@ mod tests {
     /// Every block of every lane is read by the readers of exactly one process, who take it once; whatever the numbers.
     #[test]
     fn every_block_has_one_reader() {
+        let sql = "CREATE TABLE t (et TIMESTAMP, WATERMARK FOR et AS et) WITH (connector = 'stdin', format = 'json'); SELECT et FROM t;";
+        let program = crate::sql::plan("t", sql, &crate::sql::BareSelectDefaults::default()).expect("a program");
+        let table = program.tables[0].clone();
         for processes in 1..5 {
             for threads in 1..4 {
                 for count in 0..8usize {
@@ -157,7 +168,7 @@ mod tests {
                             let crew = Crew::of(index, processes, threads);
                             assert_eq!(crew.index(), index);
                             for part in deal(&lanes, crew) {
-                                assert!(reads(&lanes, part.lane, crew.process, processes));
+                                assert!(reads(&table, &lanes, part.lane, crew.process, processes));
                                 assert!(lanes[part.lane].splittable || part.shares == 1);
                                 let share = (part.share, part.shares);
                                 assert_eq!(*shares[part.lane].entry(crew.process).or_insert(share), share);

@@ -2,13 +2,14 @@
 
 mod search;
 
-use super::deal::{Crew, Share, deal, sharers};
+use super::deal::{Crew, Share, as_dealt, deal, sharers};
 use super::notes::Read;
 use super::operators::Cutoff;
 use super::refusal::Bound;
 use super::side::{Side, TableCounts};
 use super::view::{InputOf, View, ViewInput};
 use super::{Progress, Shared};
+use crate::aggregate::number_at;
 use crate::engine::ingest::{Keepers, StampedBlock};
 use crate::engine::output::Reject;
 use crate::error::Result;
@@ -18,6 +19,7 @@ use crate::source::{DecodedBlock, LaneInfo, LaneReader, Next, Source, Turns};
 use crate::time::Instant;
 use crate::types::ColumnData;
 use crate::watermark::blocks::{BlockContext, BlockSummary, Coordinator, LanePartitions, SummaryBuilder};
+use crate::watermark::policy::Policies;
 use crate::watermark::{AFTER_ALL, BEFORE_ALL, WatermarkSettings, round_down};
 use search::Search;
 use std::cmp::Reverse;
@@ -37,6 +39,8 @@ const AHEAD_MIN: usize = 16;
 
 struct Lane {
     index: usize,
+    /// The delays of its partitions, if they follow the lane's disorder.
+    policies: Option<Policies>,
     reader: Box<dyn LaneReader>,
     outstanding: usize,
     /// The last block that was read here.
@@ -101,9 +105,32 @@ fn round_all(stamps_us: &[i64], granularity_us: i64) -> Vec<i64> {
     stamps_us.iter().map(round).collect()
 }
 
-fn lane_reader(source: &Arc<dyn Source>, part: Share, turns: &Turns) -> Lane {
+/// The watermark that each row brings. The lane's blocks come in order, and all of them here.
+fn by_policy(policies: &mut Policies, column: Option<usize>, block: &DecodedBlock) -> Vec<i64> {
+    let column = column.and_then(|at| block.columns.get(at)).and_then(Option::as_ref);
+    let value = |row: usize| column.and_then(|column| number_at(column, row));
+    let rows = block.event_time_us.iter().copied().enumerate();
+    let Some(partitions) = &block.partition else {
+        // The lane is the partition.
+        let policy = policies.of("");
+        return rows.map(|(row, event_time_us)| policy.record(event_time_us, value(row))).collect();
+    };
+    let mut out = Vec::with_capacity(block.rows);
+    let mut rows = rows.zip(partitions).peekable();
+    while let Some((_, partition)) = rows.peek().copied() {
+        let name = block.partition_names.get(*partition as usize).map_or("", String::as_str);
+        let policy = policies.of(name);
+        while let Some(((row, event_time_us), _)) = rows.next_if(|(_, next)| *next == partition) {
+            out.push(policy.record(event_time_us, value(row)));
+        }
+    }
+    out
+}
+
+fn lane_reader(source: &Arc<dyn Source>, plan: &TablePlan, part: Share, turns: &Turns) -> Lane {
     let reader = source.open(part.lane, turns.for_reader(part.reader));
-    Lane { index: part.lane, reader, outstanding: 0, last: None, ended: false }
+    let policies = plan.policy.as_ref().map(|policy| Policies::new(&policy.plan, plan.delay_us.unwrap_or(0)));
+    Lane { index: part.lane, policies, reader, outstanding: 0, last: None, ended: false }
 }
 
 impl TableDriver {
@@ -116,7 +143,7 @@ impl TableDriver {
         (cutoff, bound, round_us): (Cutoff, Bound, i64),
         shared: &Shared,
     ) -> Self {
-        let reader = |part: Share| lane_reader(source, part, &shared.turns(index, part));
+        let reader = |part: Share| lane_reader(source, plan, part, &shared.turns(index, part));
         let settings = WatermarkSettings {
             // Without watermarks the arrival clock has nothing to decide.
             scope: if timed(plan) { plan.scope } else { LatenessScope::Partition },
@@ -129,6 +156,7 @@ impl TableDriver {
             None => LanePartitions::One(info.name.clone()),
         };
         let lanes: Vec<_> = source.lanes().iter().map(lane).collect();
+        let dealt = as_dealt(plan, source.lanes());
         let declared = if plan.partition.is_some() { plan.partitions.clone() } else { Vec::new() };
         let coordinator = Coordinator::new(settings.clone(), lanes, declared);
         TableDriver {
@@ -136,7 +164,7 @@ impl TableDriver {
             plan: plan.clone(),
             coordinator: if timed(plan) { coordinator } else { coordinator.in_turn() },
             settings,
-            lanes: deal(source.lanes(), crew).into_iter().map(reader).collect(),
+            lanes: deal(&dealt, crew).into_iter().map(reader).collect(),
             pending: HashMap::new(),
             views,
             counts: TableCounts::default(),
@@ -145,7 +173,7 @@ impl TableDriver {
             advanced: BEFORE_ALL,
             ahead: BinaryHeap::new(),
             sharers: (0..source.lanes().len())
-                .map(|lane| sharers(source.lanes(), lane, crew.processes, crew.threads))
+                .map(|lane| sharers(&dealt, lane, crew.processes, crew.threads))
                 .collect(),
             outstanding_max: if crew.processes > 1 { OUTSTANDING_CLUSTER_MAX } else { OUTSTANDING_MAX },
             ends: HashMap::new(),
@@ -253,8 +281,13 @@ impl TableDriver {
         summary
     }
 
-    /// The declared watermark expression of every row; where it is NULL or fails it promises nothing.
-    fn watermarks(&self, block: &DecodedBlock) -> Vec<i64> {
+    /// The watermark of every row by the table's policy, else by the declared expression; where that is NULL or fails it
+    /// promises nothing.
+    fn watermarks(&mut self, block: &DecodedBlock) -> Vec<i64> {
+        let lane = self.lanes.iter_mut().find(|lane| lane.index == block.lane as usize);
+        if let (Some(policy), Some(policies)) = (&self.plan.policy, lane.and_then(|lane| lane.policies.as_mut())) {
+            return by_policy(policies, policy.column, block);
+        }
         match (self.plan.delay_us, &self.plan.watermark) {
             (Some(delay), _) => block.event_time_us.iter().map(|et| et.saturating_sub(delay)).collect(),
             (None, Some(expr)) => {

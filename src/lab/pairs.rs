@@ -18,7 +18,7 @@ use super::figures::{self, Comparison, Figures, difference};
 use super::grid::Grid;
 use super::timeline::WindowReport;
 use crate::aggregate::table::{Lowered, Table};
-use crate::aggregate::{encode_cell, encode_group};
+use crate::aggregate::{encode_cell, encode_group, number_at};
 use crate::engine::ingest::table_spec;
 use crate::engine::publish::Publisher;
 use crate::plan::{ViewPlan, WindowedPlan};
@@ -258,7 +258,7 @@ impl PairMeter {
             let from = store.values.len();
             compared.iter().for_each(|column| encode_cell(column, at, &mut store.values));
             let numbers_from = Store::place(store.numbers.len());
-            store.numbers.extend(numbers.iter().map(|column| number(column, at)));
+            store.numbers.extend(numbers.iter().map(|column| number_at(column, at)));
             *row = Row {
                 visible: true,
                 failed: false,
@@ -279,22 +279,6 @@ impl PairMeter {
             Some(ColumnData::I64(stamps)) => stamps.clone(),
             _ => Vec::new(),
         }
-    }
-}
-
-/// A value as a double, to the nearest; `None` is NULL.
-fn number(column: &Column, row: usize) -> Option<f64> {
-    if column.is_null(row) {
-        return None;
-    }
-    match (&column.data, &column.dtype) {
-        (ColumnData::I64(values), _) => values.get(row).map(|x| *x as f64),
-        (ColumnData::F64(values), _) => values.get(row).copied(),
-        (ColumnData::I128(values), DataType::Decimal { scale, .. }) => {
-            let value = values.get(row)?;
-            Some(crate::aggregate::exact::decimal_to_f64(*value, *scale))
-        }
-        _ => None,
     }
 }
 

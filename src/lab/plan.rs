@@ -62,6 +62,7 @@ impl LabPlan {
         let program = Program {
             tables: vec![TablePlan {
                 delay_us: Some(grid.base_us()),
+                policy: None,
                 granularity_us: 1,
                 rejects: None,
                 ..table.clone()

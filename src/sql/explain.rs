@@ -6,6 +6,7 @@ use crate::plan::{
     TablePlan, ViewKind, ViewPlan, WindowPlan, WindowedPlan, Workload,
 };
 use crate::time::format_duration;
+use crate::watermark::policy::PolicyPlan;
 use std::fmt::Write;
 
 /// A program in plain text: what is read, how the watermark moves, what each view computes, what a late record gets, and
@@ -113,9 +114,18 @@ fn watermark_text(table: &TablePlan) -> String {
         return "none: the table has no WATERMARK FOR, so no window can be over it".to_owned();
     };
     let et = column_name(table, event_time);
+    let delay = format_duration(table.delay_us.unwrap_or(0));
+    if let Some(policy) = &table.policy {
+        let rule = match policy.plan {
+            PolicyPlan::Quantile(_) => "a quantile of the partition's recent lags",
+            PolicyPlan::Slack(_) => "the partition's greatest lag, decaying",
+            PolicyPlan::Quality(_) => "the least with which the predicted error stays below the target, by partition",
+        };
+        return format!("the greatest {et} so far, minus {rule} ({}); at first minus {delay}", policy.plan);
+    }
     match (table.delay_us, &table.watermark) {
         (Some(0), _) => format!("the greatest {et} so far"),
-        (Some(delay), _) => format!("the greatest {et} so far, minus {}", format_duration(delay)),
+        (Some(_), _) => format!("the greatest {et} so far, minus {delay}"),
         (None, Some(expr)) => format!("the greatest {} so far", expr.display(&names(table))),
         (None, None) => format!("the greatest {et} so far"),
     }

@@ -21,6 +21,7 @@ mod bind;
 mod explain;
 mod from;
 mod options;
+mod policy;
 mod predicate;
 mod scope;
 mod sink;
@@ -34,6 +35,7 @@ mod tests;
 
 pub use explain::explain;
 pub use options::refuse_compressed;
+pub use policy::with_policy;
 
 use crate::error::{Error, Result};
 use crate::plan::{Program, SourcePlan};

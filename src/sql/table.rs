@@ -4,13 +4,15 @@
 
 use super::bind::{Binder, fold};
 use super::options::{OptionValue, Options, Placed};
+use super::policy;
 use super::scope::{Scope, same_name, span_of_path};
 use super::statement::{ColumnStatement, TableStatement};
 use super::text::{SourceText, did_you_mean};
 use crate::error::Result;
 use crate::expr::{Expr, build};
 use crate::plan::{
-    ColumnPlan, CsvOptions, Format, GeneratorPlan, LateRecords, LatenessScope, OnError, SourcePlan, TablePlan, Workload,
+    ColumnPlan, CsvOptions, Format, GeneratorPlan, LateRecords, LatenessScope, OnError, SourcePlan, TablePlan,
+    TablePolicy, Workload,
 };
 use crate::source::generator;
 use crate::types::{DataType, Value};
@@ -29,7 +31,7 @@ const DELAY_DEFAULT_US: i64 = SECOND_US;
 const GENERATOR_PARTITIONS_MAX: u64 = 65_536;
 
 /// All options of a table.
-const OPTIONS: [&str; 32] = [
+const OPTIONS: [&str; 33] = [
     "connector",
     "path",
     "format",
@@ -40,6 +42,7 @@ const OPTIONS: [&str; 32] = [
     "arrival_time",
     "partition",
     "partitions",
+    "watermark_policy",
     "idle_timeout",
     "granularity",
     "tick",
@@ -128,7 +131,8 @@ pub(super) fn bind_table(
             _ => None,
         },
     };
-    let plan = settings(&scope, &mut options, connector, watermark)?;
+    let policy = policy::of_table(&scope, &mut options, watermark.as_ref().map(|(_, _, delay)| *delay))?;
+    let plan = settings(&scope, &mut options, connector, watermark, policy)?;
     let why = match connector {
         Connector::Generator(_) => "with connector = 'generator'",
         _ => "with this connector and format",
@@ -272,7 +276,23 @@ fn column_option(
     fits: &[DataType],
 ) -> Result<Option<(usize, Span)>> {
     let Some((text, span)) = options.text(key)? else { return Ok(None) };
-    let ident = Ident::new(text.clone());
+    let types: Vec<String> = fits.iter().map(ToString::to_string).collect();
+    let fits = |dtype: &DataType| fits.contains(dtype);
+    Ok(Some((
+        named_column(scope, options, (key, &text, span), fits, &format!("a column of type {}", types.join(" or ")))?,
+        span,
+    )))
+}
+
+/// The column named `text` in the option `key` at `span`; `types` says in words which types fit.
+pub(super) fn named_column(
+    scope: &Scope<'_>,
+    options: &Options<'_>,
+    (key, text, span): (&str, &str, Span),
+    fits: impl Fn(&DataType) -> bool,
+    types: &str,
+) -> Result<usize> {
+    let ident = Ident::new(text);
     let at = scope
         .columns
         .iter()
@@ -280,19 +300,16 @@ fn column_option(
         .or_else(|| scope.columns.iter().position(|c| same_name(&ident, &c.name)));
     let Some((at, column)) = at.and_then(|at| scope.columns.get(at).map(|c| (at, c))) else {
         let names: Vec<&str> = scope.columns.iter().map(|c| c.name.as_str()).collect();
-        let hint = did_you_mean(&text, names.iter().copied())
+        let hint = did_you_mean(text, names.iter().copied())
             .unwrap_or_else(|| format!("table \"{}\" has the columns {}", scope.table, names.join(", ")));
         let message = format!("option \"{key}\": expected a column of the table, found '{text}'");
         return Err(options.at(span, message).with_hint(hint));
     };
-    if !fits.contains(&column.dtype) {
-        let types: Vec<String> = fits.iter().map(ToString::to_string).collect();
-        return Err(options.at(
-            span,
-            format!("option \"{key}\": expected a column of type {}, found {}", types.join(" or "), column.dtype),
-        ));
+    if !fits(&column.dtype) {
+        let message = format!("option \"{key}\": expected {types}, found {}", column.dtype);
+        return Err(options.at(span, message));
     }
-    Ok(Some((at, span)))
+    Ok(at)
 }
 
 fn settings(
@@ -300,6 +317,7 @@ fn settings(
     options: &mut Options<'_>,
     connector: Connector,
     watermark: Option<Watermark>,
+    policy: Option<TablePolicy>,
 ) -> Result<TablePlan> {
     let generator = matches!(connector, Connector::Generator(_));
     let by_name = |name: &str| scope.columns.iter().position(|c| generator && c.name == name);
@@ -354,6 +372,7 @@ fn settings(
         event_time,
         watermark,
         delay_us,
+        policy,
         arrival_time,
         partition,
         partitions,

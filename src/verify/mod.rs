@@ -29,6 +29,7 @@ use crate::plan::{LateRecords, TablePlan, ViewKind, ViewPlan, WindowedPlan};
 use crate::record::{Ledger, RecordCounts, RejectReason};
 use crate::sink::{Change, Op};
 use crate::types::Value;
+use crate::watermark::policy::Policies;
 use crate::watermark::sequential::SequentialStamper;
 use crate::watermark::{AFTER_ALL, BEFORE_ALL, WatermarkSettings};
 use row::{evaluate, evaluate_lenient, is_true};
@@ -97,6 +98,18 @@ pub fn watermark_of(table: &TablePlan, event_time_us: i64, values: &[Value]) -> 
     match table.watermark.as_ref().map(|expr| evaluate(expr, values)) {
         Some(Ok(Value::Timestamp(us))) => us,
         _ => BEFORE_ALL,
+    }
+}
+
+/// Puts in the watermarks of the table's policy, if it has one. `rows` hold each partition's records in their order.
+pub fn apply_policy(table: &TablePlan, rows: &mut [TraceRow]) {
+    let (Some(policy), Some(delay_us)) = (&table.policy, table.delay_us) else { return };
+    let mut policies = Policies::new(&policy.plan, delay_us);
+    for row in rows.iter_mut().filter(|row| row.reject.is_none()) {
+        if let (Some(partition), Some(event_time_us)) = (&row.partition, row.event_time_us) {
+            let value = policy.column.and_then(|column| row.row.get(column)).and_then(crate::aggregate::as_double);
+            row.watermark_us = policies.record(partition, event_time_us, value);
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Reading a table's input for the oracle: every lane once, in order, by one reader.
 
-use super::{TraceRow, merge_by_arrival, watermark_of};
+use super::{TraceRow, apply_policy, merge_by_arrival, watermark_of};
 use crate::error::{Error, Result};
 use crate::plan::TablePlan;
 use crate::source::{DecodedBlock, Next, Source, Turns};
@@ -89,6 +89,8 @@ pub fn read_table(table: &TablePlan, source: &dyn Source, budget: &mut Budget) -
         }
         lanes.push(reader.rows);
     }
+    // Merging keeps the order within a lane.
+    lanes.iter_mut().for_each(|rows| apply_policy(table, rows));
     out.rows = merge_by_arrival(lanes);
     let by_lane = table.partition.is_none();
     let place = |row: &TraceRow| (row.partition.clone().filter(|_| by_lane), row.position);

@@ -22,6 +22,7 @@ fn table(delay_s: i64) -> TablePlan {
         event_time: Some(0),
         watermark: None,
         delay_us: Some(delay_s * S),
+        policy: None,
         arrival_time: None,
         partition: None,
         partitions: vec![],

@@ -1,9 +1,10 @@
 //! Watermarks: partitions, idleness, ticks and stamps. Pure: no timely, no I/O, no clock.
 //!
 //! [`sequential`] follows the contract record by record; [`blocks`] gives the same stamps for blocks that were decoded
-//! in parallel. Watermarks are `i64` microseconds with [`BEFORE_ALL`] (−∞) and [`AFTER_ALL`] (+∞).
+//! in parallel. [`policy`] has delays that follow the disorder. Watermarks are `i64` microseconds with [`BEFORE_ALL`] (−∞) and [`AFTER_ALL`] (+∞).
 
 pub mod blocks;
+pub mod policy;
 pub mod sequential;
 
 use crate::plan::LatenessScope;

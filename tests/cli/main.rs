@@ -8,6 +8,7 @@ mod input;
 mod interrupt;
 mod lateness;
 mod output;
+mod policy;
 mod status;
 mod trace;
 

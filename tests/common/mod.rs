@@ -294,6 +294,7 @@ pub fn plans(case: &Case) -> Option<(TablePlan, ViewPlan)> {
         event_time: Some(1),
         watermark: None,
         delay_us: Some(case.delay_us),
+        policy: None,
         arrival_time: Some(2),
         partition: Some(0),
         partitions: case.partitions.clone(),

@@ -4,6 +4,7 @@ use crate::random_streams::{difference, run};
 use crate::reference::reference;
 use crate::streams::{Dice, Raw, Stream};
 use slackwater::plan::{LateRecords, LatenessScope, Program};
+use slackwater::watermark::policy::PolicyPlan;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -53,9 +54,14 @@ fn delay(program: &mut Program, by: i64) -> bool {
     table.delay_us.as_mut().map(|delay_us| *delay_us += by * granularity_us).is_some()
 }
 
+/// Takes the policy away, if it is such a one.
+fn no_policy(program: &mut Program, is_such: fn(&PolicyPlan) -> bool) -> bool {
+    program.tables[0].policy.take_if(|policy| is_such(&policy.plan)).is_some()
+}
+
 #[test]
 fn broken_rules_are_caught() {
-    let mutations: [(&str, Mutation); 11] = [
+    let mutations: [(&str, Mutation); 14] = [
         ("a horizon one granule longer", |p| horizon(p, 1)),
         ("a horizon one granule shorter", |p| horizon(p, -1)),
         ("no horizon", |p| p.views.iter_mut().any(|view| view.horizon_us.take().is_some())),
@@ -89,6 +95,9 @@ fn broken_rules_are_caught() {
             table.tick_us *= 2;
             table.arrival_time.is_some() && table.scope == LatenessScope::Source && table.idle_timeout_us.is_none()
         }),
+        ("a fixed delay in the place of a quantile", |p| no_policy(p, |plan| matches!(plan, PolicyPlan::Quantile(_)))),
+        ("a fixed delay in the place of k-slack", |p| no_policy(p, |plan| matches!(plan, PolicyPlan::Slack(_)))),
+        ("a fixed delay in the place of aq-k-slack", |p| no_policy(p, |plan| matches!(plan, PolicyPlan::Quality(_)))),
         ("the future a microsecond nearer", |p| {
             p.tables[0].max_future_us.as_mut().map(|max_us| *max_us -= 1).is_some()
         }),

@@ -10,7 +10,7 @@ use slackwater::source::{Source, SourceOptions};
 use slackwater::sql::{self, BareSelectDefaults};
 use slackwater::time::{format_duration, format_timestamp};
 use slackwater::types::Value;
-use slackwater::verify::{TraceRow, merge_by_arrival, watermark_of};
+use slackwater::verify::{TraceRow, apply_policy, merge_by_arrival, watermark_of};
 use slackwater::watermark::BEFORE_ALL;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -130,6 +130,24 @@ impl Setup {
             Carrier::Trace => vec!["connector = 'stdin'".to_owned(), "format = 'json'".to_owned()],
             _ => vec!["connector = 'file'".to_owned(), "path = '{path}'".to_owned()],
         };
+        if watermark.starts_with("et - ") && !watermark.contains('/') && dice.one_in(2) {
+            let span = duration(units(dice.pick(&[4, 16, 50]))).replace('\'', "");
+            let bounds = dice.pick(&["", ", floor = 1ms", ", cap = 5s", ", floor = 100ms, cap = 1m"]);
+            let policy = match dice.below(4) {
+                0 => {
+                    format!("quantile({}, span = {span}, min_records = 2{bounds})", dice.pick(&["0.5", "0.9", "100%"]))
+                }
+                1 => format!("k-slack(decay = {}, span = {span}{bounds})", dice.pick(&["0", "0.5", "1"])),
+                _ => {
+                    let of = dice.pick(&["count(*)", "sum(v)", "avg(d)", "sum(m)"]);
+                    let window = duration(units(5)).replace('\'', "");
+                    format!(
+                        "aq-k-slack(error = 10%, of = {of}, window = {window}, span = {span}, min_records = 3{bounds})"
+                    )
+                }
+            };
+            options.push(format!("watermark_policy = '{policy}'"));
+        }
         if self.arrival {
             options.push("arrival_time = 'at'".into());
             let tick_us = units(dice.pick(&[1, 1, 2, 5]));
@@ -312,7 +330,21 @@ impl Stream {
             Carrier::Files => stream.write_files(suffix),
             Carrier::Column => stream.write_trace(suffix),
         }
+        stream.apply_policy();
         stream
+    }
+
+    /// Puts the watermarks of the table's policy into what is told.
+    fn apply_policy(&mut self) {
+        let row = |told: &Told| if let Told::Row(row) = told { Some((**row).clone()) } else { None };
+        let mut rows: Vec<TraceRow> = self.told.iter().filter_map(row).collect();
+        apply_policy(self.table(), &mut rows);
+        let mut rows = rows.into_iter();
+        for told in &mut self.told {
+            if let Told::Row(row) = told {
+                **row = rows.next().expect("as many");
+            }
+        }
     }
 
     /// The table.

@@ -9,6 +9,7 @@ use super::child::{Running, Stop, now, own_cpu_s};
 use super::closed::{Held, Job, arguments, read_summary, write_program};
 use super::inputs::{self, Digested, folder};
 use super::{Asked, Session};
+use crate::aggregate::number_at;
 use crate::bench::changes::{self, Kind};
 use crate::bench::definition::{Answer, Definition, Feed, Sink};
 use crate::bench::moments::{Follower, Moments};
@@ -16,12 +17,14 @@ use crate::bench::report::{Answered, Crew, Known, Open, OpenRun, Rates};
 use crate::bench::schedule::Schedule;
 use crate::bench::search::Search;
 use crate::bench::stats::Latencies;
+use crate::engine::ingest::watermark_columns;
 use crate::error::{Error, Result};
 use crate::plan::TablePlan;
 use crate::sink::file::{PipeWait, TargetFile};
 use crate::source::{self, DecodedBlock, Next, SourceOptions, Turns};
 use crate::types::Value;
 use crate::verify::watermark_of;
+use crate::watermark::policy::Policies;
 use std::collections::BTreeSet;
 use std::io::{Cursor, ErrorKind, Read, Write};
 use std::path::Path;
@@ -88,18 +91,19 @@ fn follow(table: &TablePlan, text: &Arc<[u8]>) -> Result<(Moments, u64)> {
         return Err(Error::usage("the table does not read standard input"));
     };
     let mut wanted = BTreeSet::new();
-    table.watermark.iter().filter(|_| table.delay_us.is_none()).for_each(|expr| expr.columns(&mut wanted));
+    watermark_columns(table, &mut wanted);
     let input = Box::new(Cursor::new(Arc::clone(text)));
     let source = source::open_reader(table, format, input, &wanted, &SourceOptions::default())?;
     let mut reader = source.open(0, Turns::all());
     let mut follower = Follower::new(table);
+    let mut policies = table.policy.as_ref().map(|policy| Policies::new(&policy.plan, table.delay_us.unwrap_or(0)));
     let (mut line, mut records) = (0, 0);
     loop {
         match reader.next_block()? {
             Next::End => return Ok((follower.finish(), records)),
             Next::Pending => std::thread::sleep(Duration::from_millis(1)),
             Next::Block(block) => {
-                follow_block(table, &block, line, &mut follower);
+                follow_block(table, policies.as_mut(), &block, line, &mut follower);
                 line += block.lines;
                 records += (block.rows + block.rejects.len()) as u64;
             }
@@ -107,23 +111,35 @@ fn follow(table: &TablePlan, text: &Arc<[u8]>) -> Result<(Moments, u64)> {
     }
 }
 
-fn follow_block(table: &TablePlan, block: &DecodedBlock, first_line: u64, follower: &mut Follower) {
+fn follow_block(
+    table: &TablePlan,
+    mut policies: Option<&mut Policies>,
+    block: &DecodedBlock,
+    first_line: u64,
+    follower: &mut Follower,
+) {
     let mut rejects = block.rejects.iter().peekable();
     for row in 0..=block.rows {
         while let Some(reject) = rejects.next_if(|r| r.rows_before as usize <= row) {
             follower.reject(first_line + u64::from(reject.line), reject.arrived_us);
         }
         let Some(event_time_us) = block.event_time_us.get(row).copied() else { continue };
-        let watermark_us = match table.delay_us {
+        let partition = block.partition.as_ref().and_then(|p| p.get(row)).map(|p| *p as usize);
+        let partition = partition.and_then(|p| block.partition_names.get(p)).map(String::as_str);
+        let by_policy = policies.as_mut().map(|policies| {
+            let column = table.policy.as_ref().and_then(|policy| policy.column);
+            let column = column.and_then(|at| block.columns.get(at)).and_then(Option::as_ref);
+            let value = column.and_then(|column| number_at(column, row));
+            policies.record(partition.unwrap_or_default(), event_time_us, value)
+        });
+        let watermark_us = by_policy.unwrap_or_else(|| match table.delay_us {
             Some(delay_us) => event_time_us.saturating_sub(delay_us),
             None => {
                 let value = |c: &Option<crate::types::Column>| c.as_ref().map_or(Value::Null, |c| c.value(row));
                 let values: Vec<Value> = block.columns.iter().map(value).collect();
                 watermark_of(table, event_time_us, &values)
             }
-        };
-        let partition = block.partition.as_ref().and_then(|p| p.get(row)).map(|p| *p as usize);
-        let partition = partition.and_then(|p| block.partition_names.get(p)).map(String::as_str);
+        });
         let arrived_us = block.arrived_us.as_ref().and_then(|a| a.get(row)).copied();
         let line = first_line + u64::from(block.line.get(row).copied().unwrap_or(0));
         follower.record(line, partition, watermark_us, arrived_us);

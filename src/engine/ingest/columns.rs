@@ -1,7 +1,7 @@
 //! Which columns a view reads, and the rows of them that are still in the running.
 
 use crate::expr::Expr;
-use crate::plan::{Program, ViewKind, ViewPlan};
+use crate::plan::{Program, TablePlan, ViewKind, ViewPlan};
 use crate::source::DecodedBlock;
 use crate::types::{Column, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,12 +12,16 @@ pub fn wanted_columns(program: &Program, table: usize) -> BTreeSet<usize> {
     for view in program.views.iter().filter(|v| v.table == table) {
         wanted.extend(used_columns(view));
     }
-    if let Some(plan) = program.tables.get(table)
-        && plan.delay_us.is_none()
-    {
-        plan.watermark.iter().for_each(|w| w.columns(&mut wanted));
-    }
+    program.tables.get(table).iter().for_each(|plan| watermark_columns(plan, &mut wanted));
     wanted
+}
+
+/// Table columns that the watermark needs beside the event time.
+pub fn watermark_columns(plan: &TablePlan, wanted: &mut BTreeSet<usize>) {
+    if plan.delay_us.is_none() {
+        plan.watermark.iter().for_each(|w| w.columns(wanted));
+    }
+    wanted.extend(plan.policy.iter().filter_map(|policy| policy.column));
 }
 
 /// Table columns that the view's expressions read.

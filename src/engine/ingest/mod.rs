@@ -11,7 +11,7 @@ mod columns;
 mod dispatch;
 mod judge;
 
-pub use columns::{used_columns, wanted_columns};
+pub use columns::{used_columns, wanted_columns, watermark_columns};
 pub use dispatch::{Contributions, Keepers, Run};
 pub use judge::TooLate;
 

@@ -23,6 +23,7 @@ fn table(names: &[(&str, DataType)], partition: Option<&str>) -> TablePlan {
         event_time: index("event_time"),
         watermark: None,
         delay_us: Some(0),
+        policy: None,
         arrival_time: index("arrival_time"),
         partition: partition.and_then(index),
         partitions: vec![],

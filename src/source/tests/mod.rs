@@ -36,6 +36,7 @@ pub(super) fn table(path: &str, format: Format, columns: &[(&str, DataType)]) ->
         event_time: find("ts"),
         watermark: None,
         delay_us: Some(0),
+        policy: None,
         arrival_time: find("at"),
         partition: find("p"),
         partitions: Vec::new(),
