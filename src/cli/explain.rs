@@ -33,7 +33,7 @@ pub(super) fn run(args: &ExplainArgs) -> Result<u8> {
         let _ = writeln!(text, "readers: {processes} {many} of {threads} thread{}", plural(threads as u64));
         for (table, source) in program.tables.iter().zip(&sources) {
             let _ = writeln!(text, "  table {}", table.name);
-            text.push_str(&deal::in_words(&deal::as_dealt(table, source.lanes()), processes, threads));
+            text.push_str(&deal::in_words(&deal::as_dealt(table, source.lanes(), false), processes, threads));
         }
         text.push_str(RULE);
     }

@@ -9,7 +9,7 @@ use crate::dataflow::{self, RunOptions, Stopped};
 use crate::engine::ingest::TooLate;
 use crate::engine::output::{Ending, Flow, Reject, RunOutput};
 use crate::error::{Error, Result};
-use crate::lab::plan::{HINT, LabPlan, LabSettings};
+use crate::lab::plan::{HINT, LabSet, LabSettings};
 use crate::lab::report::Report;
 use crate::lab::{files, grid, show};
 use crate::plan::{OnError, TablePlan};
@@ -18,6 +18,7 @@ use crate::sink::file::{PipeWait, Prepared};
 use crate::sink::summary::grouped;
 use crate::sink::target::Output;
 use crate::source::{Source, SourceOptions};
+use crate::watermark::policy::{PolicyError, PolicyPlan};
 use clap::{Args, ValueEnum};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -62,6 +63,9 @@ pub struct LatenessArgs {
     /// Horizons: as delays; `none` drops all late records [default: none, and the view's own].
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     horizons: Option<String>,
+    /// A watermark policy to hold beside the grid, such as 'quantile(0.99)'; may be given several times.
+    #[arg(long = "policy", value_name = "TEXT")]
+    policies: Vec<String>,
     /// Hold results against those of all records, however late, instead of the greatest delay and horizon. Keeps every window
     /// in memory.
     #[arg(long)]
@@ -94,6 +98,7 @@ impl LatenessArgs {
             horizons_us: self.horizons.as_deref().map(grid::parse_horizons).transpose().map_err(wrong("--horizons"))?,
             unbounded: self.truth,
             arrival: self.latency.map(|latency| matches!(latency, LatencyIn::Arrival)),
+            policies: self.policies.iter().map(|text| policy(text)).collect::<Result<_>>()?,
         })
     }
 
@@ -106,6 +111,7 @@ impl LatenessArgs {
             ("--delays".to_owned(), self.delays.clone()),
             ("--horizons".to_owned(), text(self.horizons.as_deref())),
             ("--horizon".to_owned(), text(self.program.horizon.as_deref())),
+            ("--policy".to_owned(), self.policies.join("; ")),
             ("--truth".to_owned(), self.truth.to_string()),
             ("--latency".to_owned(), text(self.latency.map(LatencyIn::name))),
             ("--block-bytes".to_owned(), self.block_bytes.to_string()),
@@ -114,13 +120,26 @@ impl LatenessArgs {
     }
 }
 
+fn policy(text: &str) -> Result<PolicyPlan> {
+    let parsed = PolicyPlan::parse(text).map_err(|PolicyError { message, hint }| {
+        let error = Error::usage(format!("--policy: {message}"));
+        match hint {
+            Some(hint) => error.with_hint(hint),
+            None => error,
+        }
+    })?;
+    parsed.ok_or_else(|| {
+        Error::usage("--policy: expected a policy that adapts, found 'fixed'").with_hint("fixed delays are in --delays")
+    })
+}
+
 /// Runs the command.
 pub(super) fn run(args: &LatenessArgs) -> Result<u8> {
     if let Some(flag) = args.cluster.several() {
         args.program.refuse_stdin(flag)?;
     }
     let program = args.program.plan()?;
-    let plan = Arc::new(LabPlan::new(&program, &args.lab()?)?);
+    let plan = Arc::new(LabSet::new(&program, &args.lab()?)?);
     let stop = Arc::new(AtomicBool::new(false));
     if let Some(processes) = args.cluster.local_processes() {
         let _ = catch_signals(&stop)?;
@@ -136,7 +155,7 @@ pub(super) fn run(args: &LatenessArgs) -> Result<u8> {
 
 fn execute(
     args: &LatenessArgs,
-    plan: &Arc<LabPlan>,
+    plan: &Arc<LabSet>,
     config: Option<ClusterConfig>,
     stop: Arc<AtomicBool>,
 ) -> Result<u8> {
@@ -145,18 +164,18 @@ fn execute(
     let block_bytes = args.block_bytes.clamp(64, 1 << 30);
     let source_options = SourceOptions { block_bytes, workers: threads * processes };
     // The others take the files from process 0.
-    let mut sources = if process == 0 { open_sources(&plan.program, &source_options)? } else { Vec::new() };
+    let mut sources = if process == 0 { open_sources(&plan.reading, &source_options)? } else { Vec::new() };
     let begun = now();
     let interrupted = catch_signals(&stop)?;
     let mut mesh = None;
     if let Some(config) = &config {
         let agreed = Agreed { text: args.program.text()?.1, settings: args.settings(), quiet: args.quiet };
-        let Some(joined) = cluster::join(agreed, &plan.program, &source_options, config, sources, &stop)? else {
+        let Some(joined) = cluster::join(agreed, &plan.reading, &source_options, config, sources, &stop)? else {
             return Ok(exit::INTERRUPTED);
         };
         (mesh, sources) = (Some(joined.mesh), joined.sources);
     }
-    let options = RunOptions { workers: threads, stop, lab: Some(Arc::clone(plan)), ..RunOptions::default() };
+    let options = RunOptions { workers: threads, stop, lab: plan.plans.clone(), ..RunOptions::default() };
     let found = Found::default();
     let wait = PipeWait::until(&interrupted);
     let output = if process == 0 {
@@ -209,7 +228,7 @@ type Found = Arc<Mutex<Option<Report>>>;
 
 /// Takes what a pass finds.
 struct LabOutput {
-    plan: Arc<LabPlan>,
+    plan: Arc<LabSet>,
     /// Names of the table's files, by lane.
     files: Vec<Vec<String>>,
     outputs: Vec<(File, Output)>,
@@ -226,7 +245,7 @@ enum File {
 
 impl LabOutput {
     fn open(
-        plan: &Arc<LabPlan>,
+        plan: &Arc<LabSet>,
         sources: &[Arc<dyn Source>],
         directory: Option<&Path>,
         wait: &PipeWait,
@@ -257,16 +276,16 @@ impl RunOutput for LabOutput {
         Ok(())
     }
     fn rejects(&mut self, _table: usize, rejects: Vec<Reject>) -> Result<()> {
-        let fails = self.plan.table().is_some_and(|table: &TablePlan| table.on_error == OnError::Fail);
+        let fails = self.plan.program.tables.first().is_some_and(|table: &TablePlan| table.on_error == OnError::Fail);
         let Some(first) = rejects.first().filter(|_| fails) else { return Ok(()) };
         let file = self.files.get(first.lane as usize).and_then(|files| files.get(first.file as usize));
         Err(Error::input(first.detail.clone())
             .at(format!("{}:{}", file.map_or("", String::as_str), first.line))
             .with_hint("on_error = 'fail' ends the pass at the first reject"))
     }
-    fn prepare(&mut self, mut ending: Ending) -> Result<()> {
-        let Some(outcome) = ending.lab.take().filter(|_| ending.complete) else { return Ok(()) };
-        let Some(report) = Report::new(&self.plan, &ending, &outcome) else { return Ok(()) };
+    fn prepare(&mut self, ending: Ending) -> Result<()> {
+        let report = Report::of_set(&self.plan, &ending).filter(|_| ending.complete);
+        let Some(report) = report else { return Ok(()) };
         for (file, mut output) in self.outputs.drain(..) {
             let text = match file {
                 File::Grid => files::grid_csv(&report),

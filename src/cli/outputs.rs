@@ -14,7 +14,9 @@ use crate::sink::late::{LateEncoder, LateRow};
 use crate::sink::rejects::{FirstRejects, RejectEncoder, RejectRow};
 use crate::sink::rows::OutputOptions;
 use crate::sink::spool::Spool;
-use crate::sink::summary::{Lags, Physical, RunSummary, SourceSummary, SummaryFile, ViewSummary, grouped};
+use crate::sink::summary::{
+    DelaySummary, Lags, Physical, RunSummary, SourceSummary, SummaryFile, ViewSummary, grouped,
+};
 use crate::sink::target::{PROCESS, of_process};
 use crate::sink::view::ViewOutput;
 use crate::source::Source;
@@ -407,5 +409,6 @@ fn source(name: &str, ending: &TableEnding) -> SourceSummary {
     for (name, watermark) in ending.partitions.iter().zip(&ending.partition_watermarks_us) {
         source.partition(name, *watermark);
     }
+    source.delay = ending.delays.mean_us().map(|mean_us| DelaySummary { mean_us, max_us: ending.delays.max_us });
     source
 }

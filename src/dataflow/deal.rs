@@ -95,10 +95,10 @@ fn dealt(lanes: usize, process: usize, processes: usize) -> usize {
     (lanes + processes - 1 - process) / processes
 }
 
-/// The lanes as they are dealt: if the table's delay follows the disorder of its partitions, one worker reads each from
-/// its beginning.
-pub fn as_dealt(table: &TablePlan, lanes: &[LaneInfo]) -> Vec<LaneInfo> {
-    let splittable = |lane: &LaneInfo| lane.splittable && table.policy.is_none();
+/// The lanes as they are dealt: if the table's delay follows the disorder of its partitions, or if other tables read them too, one worker
+/// reads each from its beginning.
+pub fn as_dealt(table: &TablePlan, lanes: &[LaneInfo], teed: bool) -> Vec<LaneInfo> {
+    let splittable = |lane: &LaneInfo| lane.splittable && table.policy.is_none() && !teed;
     lanes.iter().map(|lane| LaneInfo { splittable: splittable(lane), ..lane.clone() }).collect()
 }
 

@@ -1,12 +1,13 @@
 //! The loop of one worker: read, sum up, stamp, contribute, advance, step.
 
-use super::deal::Crew;
+use super::deal::{Crew, Share, as_dealt};
 use super::lab::build_lab;
 use super::notes::{Notes, Stage};
 use super::operators::{Cutoff, by_worker, forward};
 use super::refusal::Bound;
 use super::side::{Side, ViewCounts};
-use super::table::{OUTSTANDING_CLUSTER_MAX, TableDriver, timed};
+use super::table::{Input, OUTSTANDING_CLUSTER_MAX, TableDriver, timed};
+use super::tee::{Tee, TeeReader};
 use super::view::{How, InputOf, View, ViewChanges, ViewInput, build_view};
 use super::writer::Writer;
 use super::{Outlets, RunOptions, Shared};
@@ -14,11 +15,12 @@ use crate::engine::ingest::ViewIngest;
 use crate::engine::output::TableEnding;
 use crate::lab::ingest::IngestMeter;
 use crate::plan::Program;
-use crate::source::Source;
+use crate::source::{LaneReader, Source, Turns};
 use crate::time::Instant;
 use crate::watermark::AFTER_ALL;
 use crate::window::Assigner;
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -144,7 +146,7 @@ impl Work<'_> {
         let results = ProbeHandle::new();
         let mut changes: Vec<ViewChanges> = Vec::new();
         let mut inputs: Vec<Option<ViewInput>> = Vec::new();
-        let mut measured = None;
+        let mut measured = Vec::new();
         worker.dataflow_named::<Instant, _, _>("Results", |scope| {
             let to_writer = by_worker(|_: &Side| 0);
             let shared = Arc::clone(self.shared);
@@ -164,10 +166,10 @@ impl Work<'_> {
                     partitioned: self.options.partitioned.contains(&v),
                     timed: self.program.tables.get(view.table).is_some_and(timed),
                 };
-                if let Some((lab, plan)) = self.options.lab.as_ref().and_then(|lab| Some((lab, lab.view()?))) {
+                if let Some((lab, plan)) = self.options.lab.get(v).and_then(|lab| Some((lab, lab.view()?))) {
                     let (input, gathered) = build_lab(scope, lab, plan, &cutoff, &results, self.shared);
                     inputs.push(Some(input));
-                    measured = Some(gathered);
+                    measured.push(gathered);
                     continue;
                 }
                 let (input, gathered) = build_view(scope, view, how, &cutoff, (self.crew, &results), self.shared);
@@ -176,16 +178,18 @@ impl Work<'_> {
             }
         });
         let mut tables: Vec<TableDriver> = Vec::new();
-        for (t, (plan, source)) in self.program.tables.iter().zip(self.sources).enumerate() {
+        let mut tees = HashMap::new();
+        for (t, plan) in self.program.tables.iter().enumerate() {
+            let Some(source) = self.sources.get(if self.shares_source() { 0 } else { t }) else { continue };
             let mut views = Vec::new();
             for (v, view) in self.program.views.iter().enumerate().filter(|(_, view)| view.table == t) {
                 let mut ingest = ViewIngest::new(view, plan);
                 if self.options.keep_too_late {
                     ingest = ingest.keeping_too_late();
                 }
-                let lab = self.options.lab.as_ref().and_then(|lab| {
+                let lab = self.options.lab.get(v).and_then(|lab| {
                     let (_, windowed) = lab.view()?;
-                    Some(IngestMeter::new(&lab.grid, Assigner::new(windowed.window), lab.arrival))
+                    Some(IngestMeter::new(lab, Assigner::new(windowed.window)))
                 });
                 if lab.is_some() {
                     ingest = ingest.keeping_late();
@@ -195,16 +199,11 @@ impl Work<'_> {
                 }
             }
             let cutoff = cutoffs.get(t).cloned().unwrap_or_default();
-            let round_us = self.options.lab.as_ref().map_or(1, |lab| lab.grid.pass_granularity_us());
-            tables.push(TableDriver::new(
-                t,
-                plan,
-                source,
-                self.crew,
-                views,
-                (cutoff, bound.clone(), round_us),
-                self.shared,
-            ));
+            let round_us = self.options.lab.get(t).map_or(1, |lab| lab.grid.pass_granularity_us());
+            let lanes = as_dealt(plan, source.lanes(), self.shares_source());
+            let mut open = |part: Share| self.open(t, source, part, &mut tees);
+            let input = Input { lanes: &lanes, open: &mut open, counted: t == 0 || !self.shares_source() };
+            tables.push(TableDriver::new(t, plan, input, self.crew, views, (cutoff, bound.clone(), round_us)));
         }
         let mut writers = Vec::new();
         // Files of their own are completed first: the summary is that of a run whose files are there.
@@ -217,6 +216,28 @@ impl Work<'_> {
             writers.push(Writer::new(output, gathered, Some(received), self.program, bound).measuring(measured));
         }
         Built { tables, side: Some(side), writers, results }
+    }
+
+    /// Whether all tables read the first one's source: a lateness lab that holds several settings side by side.
+    fn shares_source(&self) -> bool {
+        self.options.lab.len() > 1
+    }
+
+    /// Opens a part of a lane for a table, or what was opened already for another one.
+    fn open(
+        &self,
+        table: usize,
+        source: &Arc<dyn Source>,
+        part: Share,
+        tees: &mut HashMap<usize, Rc<RefCell<Tee>>>,
+    ) -> Box<dyn LaneReader> {
+        let open = |turns: Turns| source.open(part.lane, turns.for_reader(part.reader));
+        if !self.shares_source() {
+            return open(self.shared.turns(table, part));
+        }
+        let tables = self.program.tables.len();
+        let tee = tees.entry(part.lane).or_insert_with(|| Tee::new(open(Turns::all()), tables));
+        Box::new(TeeReader::new(tee, table))
     }
 
     fn step(&self, worker: &mut Worker, busy: bool) {
@@ -245,7 +266,7 @@ impl Work<'_> {
                     }
                     side.send(Side::View(view.index as u32, std::mem::take(&mut view.counts)));
                 }
-                side.send(Side::Table(table.index as u32, std::mem::take(&mut table.counts)));
+                side.send(Side::Table(table.index as u32, table.take_counts()));
             }
             let bound = table.final_before();
             if bound != AFTER_ALL {

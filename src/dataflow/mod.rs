@@ -22,6 +22,7 @@ pub mod parcel;
 mod refusal;
 pub(crate) mod side;
 mod table;
+mod tee;
 pub mod typed;
 mod view;
 mod writer;
@@ -57,8 +58,9 @@ pub struct RunOptions {
     pub keep_too_late: bool,
     /// Views whose changes every process also gathers for itself, for outputs that each process writes for its own keys.
     pub partitioned: Vec<usize>,
-    /// The program is that of a lateness lab: its one view is measured instead of published.
-    pub lab: Option<Arc<LabPlan>>,
+    /// The program is that of a lateness lab: by table, what of its one view is measured instead of published. All tables read
+    /// the first one's source.
+    pub lab: Vec<Arc<LabPlan>>,
     /// Decides when which worker steps (tests).
     pub schedule: Option<Arc<dyn Schedule>>,
 }
@@ -107,7 +109,7 @@ impl Default for RunOptions {
             in_flight: 8,
             keep_too_late: false,
             partitioned: Vec::new(),
-            lab: None,
+            lab: Vec::new(),
             schedule: None,
         }
     }

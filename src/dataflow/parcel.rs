@@ -10,6 +10,7 @@
 use super::operators::Published;
 use super::side::{Side, TableCounts, ViewCounts};
 use crate::sink::block::ChangeBlock;
+use crate::watermark::policy::DelaySums;
 use crate::wire::{Reader, Wire, WireError, Writer};
 use std::cell::Cell;
 use std::io::Write;
@@ -197,18 +198,42 @@ impl Wire for ViewCounts {
     }
 }
 
-impl Wire for TableCounts {
-    const LEAST: usize = 24;
+/// The sum as two words, the lower first.
+impl Wire for DelaySums {
+    const LEAST: usize = 32;
     fn size(&self) -> usize {
-        self.newest_event_us.size() + 16
+        32
+    }
+    fn put(&self, out: &mut Writer) {
+        self.records.put(out);
+        (self.sum_us as u64).put(out);
+        ((self.sum_us >> 64) as u64).put(out);
+        self.max_us.put(out);
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
+        let (records, low, high): (u64, u64, u64) = (Wire::get(from)?, Wire::get(from)?, Wire::get(from)?);
+        Ok(DelaySums { records, sum_us: u128::from(high) << 64 | u128::from(low), max_us: Wire::get(from)? })
+    }
+}
+
+impl Wire for TableCounts {
+    const LEAST: usize = 56;
+    fn size(&self) -> usize {
+        self.newest_event_us.size() + 16 + self.delays.size()
     }
     fn put(&self, out: &mut Writer) {
         self.newest_event_us.put(out);
         self.bytes.put(out);
         self.records.put(out);
+        self.delays.put(out);
     }
     fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
-        Ok(TableCounts { newest_event_us: Wire::get(from)?, bytes: Wire::get(from)?, records: Wire::get(from)? })
+        Ok(TableCounts {
+            newest_event_us: Wire::get(from)?,
+            bytes: Wire::get(from)?,
+            records: Wire::get(from)?,
+            delays: Wire::get(from)?,
+        })
     }
 }
 

@@ -4,6 +4,7 @@ use crate::engine::ingest::TooLate;
 use crate::engine::output::Reject;
 use crate::lab::ingest::IngestSums;
 use crate::record::{ContributionCounts, RecordCounts};
+use crate::watermark::policy::DelaySums;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -37,6 +38,8 @@ pub struct TableCounts {
     pub bytes: u64,
     /// Records, rejects included.
     pub records: u64,
+    /// Delays in force, if they follow the disorder.
+    pub delays: DelaySums,
 }
 
 impl TableCounts {
@@ -45,6 +48,7 @@ impl TableCounts {
         self.newest_event_us = self.newest_event_us.max(other.newest_event_us);
         self.bytes += other.bytes;
         self.records += other.records;
+        self.delays.add(&other.delays);
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod search;
 
-use super::deal::{Crew, Share, as_dealt, deal, sharers};
+use super::deal::{Crew, Share, deal, sharers};
 use super::notes::Read;
 use super::operators::Cutoff;
 use super::refusal::Bound;
@@ -15,7 +15,7 @@ use crate::engine::output::Reject;
 use crate::error::Result;
 use crate::expr::eval::evaluate;
 use crate::plan::{LatenessScope, OnError, TablePlan};
-use crate::source::{DecodedBlock, LaneInfo, LaneReader, Next, Source, Turns};
+use crate::source::{DecodedBlock, LaneInfo, LaneReader, Next};
 use crate::time::Instant;
 use crate::types::ColumnData;
 use crate::watermark::blocks::{BlockContext, BlockSummary, Coordinator, LanePartitions, SummaryBuilder};
@@ -24,7 +24,6 @@ use crate::watermark::{AFTER_ALL, BEFORE_ALL, WatermarkSettings, round_down};
 use search::Search;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Undecided blocks a lane may have on one worker.
@@ -80,6 +79,8 @@ pub(super) struct TableDriver {
     round_us: i64,
     /// If a reject of the table fails the run.
     search: Option<Search>,
+    /// Whether what is read counts towards the progress that is shown.
+    counted: bool,
 }
 
 /// Whether a table has a watermark. The records of one that has none pass in the order in which they stand.
@@ -127,8 +128,17 @@ fn by_policy(policies: &mut Policies, column: Option<usize>, block: &DecodedBloc
     out
 }
 
-fn lane_reader(source: &Arc<dyn Source>, plan: &TablePlan, part: Share, turns: &Turns) -> Lane {
-    let reader = source.open(part.lane, turns.for_reader(part.reader));
+/// What a table reads.
+pub(super) struct Input<'a> {
+    /// The lanes, as they are dealt.
+    pub lanes: &'a [LaneInfo],
+    /// Opens the worker's share of a lane.
+    pub open: &'a mut dyn FnMut(Share) -> Box<dyn LaneReader>,
+    /// Whether what is read counts towards the progress that is shown.
+    pub counted: bool,
+}
+
+fn lane_reader(plan: &TablePlan, part: Share, reader: Box<dyn LaneReader>) -> Lane {
     let policies = plan.policy.as_ref().map(|policy| Policies::new(&policy.plan, plan.delay_us.unwrap_or(0)));
     Lane { index: part.lane, policies, reader, outstanding: 0, last: None, ended: false }
 }
@@ -137,13 +147,13 @@ impl TableDriver {
     pub fn new(
         index: usize,
         plan: &TablePlan,
-        source: &Arc<dyn Source>,
+        input: Input<'_>,
         crew: Crew,
         views: Vec<View>,
         (cutoff, bound, round_us): (Cutoff, Bound, i64),
-        shared: &Shared,
     ) -> Self {
-        let reader = |part: Share| lane_reader(source, plan, part, &shared.turns(index, part));
+        let Input { lanes: dealt, open, counted } = input;
+        let reader = |part: Share| lane_reader(plan, part, open(part));
         let settings = WatermarkSettings {
             // Without watermarks the arrival clock has nothing to decide.
             scope: if timed(plan) { plan.scope } else { LatenessScope::Partition },
@@ -155,8 +165,7 @@ impl TableDriver {
             Some(_) => LanePartitions::ByColumn,
             None => LanePartitions::One(info.name.clone()),
         };
-        let lanes: Vec<_> = source.lanes().iter().map(lane).collect();
-        let dealt = as_dealt(plan, source.lanes());
+        let lanes: Vec<_> = dealt.iter().map(lane).collect();
         let declared = if plan.partition.is_some() { plan.partitions.clone() } else { Vec::new() };
         let coordinator = Coordinator::new(settings.clone(), lanes, declared);
         TableDriver {
@@ -164,7 +173,7 @@ impl TableDriver {
             plan: plan.clone(),
             coordinator: if timed(plan) { coordinator } else { coordinator.in_turn() },
             settings,
-            lanes: deal(&dealt, crew).into_iter().map(reader).collect(),
+            lanes: deal(dealt, crew).into_iter().map(reader).collect(),
             pending: HashMap::new(),
             views,
             counts: TableCounts::default(),
@@ -172,15 +181,14 @@ impl TableDriver {
             frontier: BEFORE_ALL,
             advanced: BEFORE_ALL,
             ahead: BinaryHeap::new(),
-            sharers: (0..source.lanes().len())
-                .map(|lane| sharers(&dealt, lane, crew.processes, crew.threads))
-                .collect(),
+            sharers: (0..dealt.len()).map(|lane| sharers(dealt, lane, crew.processes, crew.threads)).collect(),
             outstanding_max: if crew.processes > 1 { OUTSTANDING_CLUSTER_MAX } else { OUTSTANDING_MAX },
             ends: HashMap::new(),
             keepers: crew.keepers(),
             bound,
             round_us,
-            search: (plan.on_error == OnError::Fail).then(|| Search::new(index, source.lanes().len())),
+            search: (plan.on_error == OnError::Fail).then(|| Search::new(index, dealt.len())),
+            counted,
         }
     }
 
@@ -227,13 +235,22 @@ impl TableDriver {
                 Next::Block(block) => {
                     lane.outstanding += 1;
                     lane.last = Some(block.index);
-                    progress.bytes.fetch_add(block.input_bytes, Ordering::Relaxed);
-                    progress.records.fetch_add((block.rows + block.rejects.len()) as u64, Ordering::Relaxed);
+                    if self.counted {
+                        progress.bytes.fetch_add(block.input_bytes, Ordering::Relaxed);
+                        progress.records.fetch_add((block.rows + block.rejects.len()) as u64, Ordering::Relaxed);
+                    }
                     return Ok(Some(Read::Block(self.sum_up(block))));
                 }
             }
         }
         Ok(None)
+    }
+
+    /// The sums of this worker, at its end.
+    pub fn take_counts(&mut self) -> TableCounts {
+        let mut counts = std::mem::take(&mut self.counts);
+        self.lanes.iter().flat_map(|lane| &lane.policies).for_each(|policies| counts.delays.add(&policies.delays()));
+        counts
     }
 
     /// What was read, here (`mine`) or by another worker.

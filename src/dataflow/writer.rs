@@ -32,9 +32,9 @@ pub(super) struct Writer {
     /// What workers tell beside rows; the writer that has it is the one that takes everything.
     side: Option<Rc<RefCell<Vec<Side>>>>,
     views: Vec<ViewCounts>,
-    /// What was measured of the records read, and of the windows.
-    ingest: IngestSums,
-    measured: Option<Rc<RefCell<LabGathered>>>,
+    /// What was measured of the records read, and of the windows, by view.
+    ingest: Vec<IngestSums>,
+    measured: Vec<Rc<RefCell<LabGathered>>>,
     pub tables: Vec<TableCounts>,
     advanced: Vec<i64>,
     upto: Vec<Instant>,
@@ -67,8 +67,8 @@ impl Writer {
             names: (1..).zip(&program.views).map(|(n, v)| in_words(n, v)).collect(),
             side,
             views: vec![ViewCounts::default(); views],
-            ingest: IngestSums::default(),
-            measured: None,
+            ingest: vec![IngestSums::default(); views],
+            measured: Vec::new(),
             tables: vec![TableCounts::default(); program.tables.len()],
             advanced: vec![BEFORE_ALL; views],
             upto: vec![Instant(i64::MIN); views],
@@ -81,7 +81,7 @@ impl Writer {
     }
 
     /// Gives at the end what was measured.
-    pub fn measuring(mut self, measured: Option<Rc<RefCell<LabGathered>>>) -> Self {
+    pub fn measuring(mut self, measured: Vec<Rc<RefCell<LabGathered>>>) -> Self {
         self.measured = measured;
         self
     }
@@ -119,7 +119,7 @@ impl Writer {
                 Side::TooLate(view, rows) => self.output.too_late(view as usize, rows)?,
                 Side::Rejects(table, rejects) => self.rejects(table, rejects)?,
                 Side::View(view, counts) => self.views.get_mut(view as usize).into_iter().for_each(|v| v.add(&counts)),
-                Side::Lab(_, sums) => self.ingest.merge(&sums),
+                Side::Lab(view, sums) => self.ingest.get_mut(view as usize).into_iter().for_each(|i| i.merge(&sums)),
                 Side::Table(table, counts) => {
                     self.tables.get_mut(table as usize).into_iter().for_each(|t| t.add(&counts))
                 }
@@ -238,15 +238,17 @@ impl Writer {
                 newest_event_us: counts.newest_event_us,
                 bytes: counts.bytes,
                 records: counts.records,
+                delays: counts.delays,
                 ..ending
             })
             .collect();
         let names = |view: &ViewPlan| tables.get(view.table).map_or(&[][..], |t| t.partitions.as_slice());
         let ledgers = program.views.iter().zip(&self.views).map(|(view, counts)| ledger(counts, names(view))).collect();
-        let lab = self.measured.as_ref().map(|measured| {
-            let outcome = measured.borrow_mut().take();
-            Box::new(Outcome { ingest: self.ingest.clone(), ..outcome })
-        });
+        let outcome = |(measured, ingest): (&Rc<RefCell<LabGathered>>, &IngestSums)| Outcome {
+            ingest: ingest.clone(),
+            ..measured.borrow_mut().take()
+        };
+        let lab = self.measured.iter().zip(&self.ingest).map(outcome).collect();
         Ending { complete, ledgers, tables, exchanged_bytes: shared.exchanged_bytes(), lab }
     }
 }

@@ -6,6 +6,7 @@ use crate::lab::outcome::Outcome;
 use crate::record::{Ledger, RejectReason};
 pub use crate::sink::Flow;
 use crate::sink::block::ChangeRun;
+use crate::watermark::policy::DelaySums;
 use serde::{Deserialize, Serialize};
 
 /// A reject of a table, or of one of its views.
@@ -44,8 +45,8 @@ pub struct Ending {
     pub tables: Vec<TableEnding>,
     /// Bytes that the process has exchanged with others; `None` if there are none.
     pub exchanged_bytes: Option<u64>,
-    /// What a lateness lab has found.
-    pub lab: Option<Box<Outcome>>,
+    /// What a lateness lab has found, by view.
+    pub lab: Vec<Outcome>,
 }
 
 /// The end of one table.
@@ -65,6 +66,8 @@ pub struct TableEnding {
     pub bytes: u64,
     /// Records read.
     pub records: u64,
+    /// Delays in force, if they follow the disorder.
+    pub delays: DelaySums,
 }
 
 /// Takes the results of a run.

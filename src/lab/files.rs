@@ -1,6 +1,6 @@
 //! The files of a report, as text.
 
-use super::report::{Accuracy, Cell, Report};
+use super::report::{Accuracy, Cell, LatencyFigures, Report};
 use std::fmt::Write;
 
 /// Text of `report.json`: everything, indented.
@@ -22,21 +22,40 @@ pub fn lags_csv(report: &Report) -> String {
     out
 }
 
-/// Text of `grid.csv`: a line a cell, by delay, then horizon. An empty field: there is none.
+/// Text of `grid.csv`: a line a cell, by delay, then horizon; then the policies, by horizon. An empty field: there is none.
 pub fn grid_csv(report: &Report) -> String {
     let mut out = head(report).join(",");
     out.push('\n');
     let horizons = report.cells.len().checked_div(report.delays.len()).unwrap_or(1).max(1);
     for (at, cell) in report.cells.iter().enumerate() {
+        let Some(figures) = report.delays.get(at / horizons) else { continue };
         let mut line = Line { out: &mut out, first: true };
-        fields(report, at / horizons, cell, &mut line);
+        line.put("fixed");
+        (0..3).for_each(|_| line.put(figures.delay_us));
+        fields(report, (&figures.latency, figures.open_max), cell, &mut line);
         out.push('\n');
+    }
+    for policy in &report.policies {
+        for cell in &policy.cells {
+            let mut name = String::new();
+            text(&policy.policy, &mut name);
+            let mut line = Line { out: &mut out, first: true };
+            line.put(name);
+            line.put("");
+            line.some(policy.delay_mean_us);
+            line.put(policy.delay_max_us);
+            fields(report, (&policy.latency, policy.open_max), cell, &mut line);
+            out.push('\n');
+        }
     }
     out
 }
 
-const FIELDS: [&str; 34] = [
+const FIELDS: [&str; 37] = [
+    "policy",
     "delay_us",
+    "delay_mean_us",
+    "delay_max_us",
     "horizon_us",
     "records",
     "records_on_time",
@@ -116,32 +135,23 @@ impl Line<'_> {
     }
 }
 
-fn fields(report: &Report, delay: usize, cell: &Cell, line: &mut Line<'_>) {
+fn fields(report: &Report, (latency, open_max): (&LatencyFigures, u64), cell: &Cell, line: &mut Line<'_>) {
     let records = &cell.records;
-    line.put(cell.delay_us);
     line.put(cell.horizon_us.map_or_else(|| "none".to_owned(), |us| us.to_string()));
     line.put(report.records.judged);
     line.all(&[records.on_time, records.corrected, records.partly_too_late, records.too_late]);
     line.all(&[records.contributions_on_time, records.contributions_late, records.contributions_too_late]);
     line.some(cell.complete_first);
     line.some(cell.complete_final);
-    match report.delays.get(delay) {
-        Some(figures) => {
-            let latency = &figures.latency;
-            line.put(latency.windows);
-            line.some_of(&[latency.p50_us, latency.p90_us, latency.p99_us, latency.max_us]);
-            line.put(latency.early);
-            line.put(latency.closed_at_end);
-        }
-        None => (0..7).for_each(|_| line.put("")),
-    }
+    line.put(latency.windows);
+    line.some_of(&[latency.p50_us, latency.p90_us, latency.p99_us, latency.max_us]);
+    line.all(&[latency.early, latency.closed_at_end]);
     line.all(&[cell.published, cell.lasting, cell.missing, cell.failed, cell.corrected, cell.corrections]);
     line.some((cell.published > 0).then(|| cell.corrections as f64 / cell.published as f64));
     line.put(cell.revisions.iter().map(u64::to_string).collect::<Vec<_>>().join(" "));
     let last = &cell.last_correction;
     line.some_of(&[last.p50_us, last.p99_us, last.max_us]);
-    line.some(report.delays.get(delay).map(|figures| figures.open_max));
-    line.all(&[cell.correctable_max, report.pair_bytes, cell.state_bytes_max]);
+    line.all(&[open_max, cell.correctable_max, report.pair_bytes, cell.state_bytes_max]);
     for accuracy in [&cell.first_final, &cell.first_truth, &cell.final_truth] {
         compared(accuracy, line);
     }

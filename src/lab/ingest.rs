@@ -1,8 +1,8 @@
 //! What the lab takes from the blocks that a worker reads: the ledger of every cell, lags, and steps of the watermark.
 
-use super::grid::Grid;
 use super::lags::{LagMeter, LagSums};
 use super::ledger::{LedgerMeter, LedgerSums};
+use super::plan::LabPlan;
 use super::steps::{Step, StepMeter};
 use crate::engine::ingest::StampedBlock;
 use crate::watermark::BEFORE_ALL;
@@ -15,6 +15,8 @@ use std::sync::Arc;
 pub struct IngestMeter {
     base_us: i64,
     arrival: bool,
+    /// By partition, the newest event time, if it does not follow from the stamps.
+    newest_us: Option<Vec<i64>>,
     ledger: LedgerMeter,
     lags: LagMeter,
     steps: StepMeter,
@@ -30,11 +32,13 @@ pub struct IngestSums {
 }
 
 impl IngestMeter {
-    /// For a grid and windows. `arrival`: result latencies are in arrival time.
-    pub fn new(grid: &Arc<Grid>, assigner: Assigner, arrival: bool) -> Self {
+    /// For a plan and its windows.
+    pub fn new(plan: &LabPlan, assigner: Assigner) -> Self {
+        let grid = &plan.grid;
         IngestMeter {
             base_us: grid.base_us(),
-            arrival,
+            arrival: plan.arrival,
+            newest_us: (plan.policy.is_some() && !plan.arrival).then(Vec::new),
             ledger: LedgerMeter::new(Arc::clone(grid), assigner),
             lags: LagMeter::default(),
             steps: StepMeter::new(Arc::clone(grid), assigner),
@@ -61,6 +65,7 @@ impl IngestMeter {
                 base_us => base_us.saturating_add(self.base_us).saturating_sub(*event_us).max(0) as u64,
             };
             self.lags.record(partition, *event_us, lag_us);
+            let newest_us = self.newest_us.as_mut().map(|newest| newest_of(newest, partition, *event_us));
             // In one partition stamps only rise, and most records leave them where they are.
             if (*base_us != last_us || only.is_none()) && self.steps.is_step(partition, *base_us) {
                 let arrived_us =
@@ -69,7 +74,7 @@ impl IngestMeter {
                     base_us: *base_us,
                     partition,
                     position: stamped.position(row),
-                    arrived_us: arrived_us.unwrap_or(base_us.saturating_add(self.base_us)),
+                    arrived_us: arrived_us.or(newest_us).unwrap_or(base_us.saturating_add(self.base_us)),
                 });
             }
             last_us = *base_us;
@@ -81,6 +86,18 @@ impl IngestMeter {
     pub fn into_sums(self) -> IngestSums {
         IngestSums { ledger: self.ledger.into_sums(), lags: self.lags.into_sums() }
     }
+}
+
+/// The newest event time of a partition, this record's included. Its records come in order.
+fn newest_of(newest_us: &mut Vec<i64>, partition: u32, event_us: i64) -> i64 {
+    let at = partition as usize;
+    if newest_us.len() <= at {
+        newest_us.resize(at + 1, BEFORE_ALL);
+    }
+    newest_us.get_mut(at).map_or(event_us, |newest| {
+        *newest = event_us.max(*newest);
+        *newest
+    })
 }
 
 impl IngestSums {

@@ -2,11 +2,66 @@
 
 use super::grid::Grid;
 use crate::error::{Error, Result};
+use crate::expr::Expr;
 use crate::expr::build::did_you_mean;
 use crate::plan::{LateRecords, Program, TablePlan, ViewKind, ViewPlan, WindowedPlan};
+use crate::sql::with_policy;
+use crate::watermark::policy::PolicyPlan;
 use std::sync::Arc;
 
-/// What the lab runs.
+/// The most policies that are held beside a grid.
+pub const POLICIES_MAX: usize = 16;
+
+/// What the lab runs in one pass: a grid, and policies beside it, each with a table, a view and a watermark of its own over
+/// the one input.
+#[derive(Clone, Debug)]
+pub struct LabSet {
+    /// The grid, then the policies.
+    pub plans: Vec<Arc<LabPlan>>,
+    /// All their tables and views, in the same order.
+    pub program: Arc<Program>,
+    /// A program of one table and all that is to be read of it.
+    pub reading: Arc<Program>,
+}
+
+impl LabSet {
+    /// Plans the pass. A policy that the table declares is held beside the grid as well.
+    ///
+    /// # Errors
+    /// As [`LabPlan::new`]; and when there are too many policies, or one does not fit the table.
+    pub fn new(program: &Program, settings: &LabSettings) -> Result<LabSet> {
+        let grid = LabPlan::new(program, settings)?;
+        let mut policies: Vec<PolicyPlan> = Vec::new();
+        let view = find(program, settings.view.as_deref())?;
+        let declared =
+            program.tables.get(view.table).and_then(|table| table.policy.as_ref()).map(|policy| &policy.plan);
+        for policy in declared.into_iter().chain(&settings.policies) {
+            if !policies.contains(policy) {
+                policies.push(policy.clone());
+            }
+        }
+        if policies.len() > POLICIES_MAX {
+            let message = format!("--policy: expected at most {POLICIES_MAX} policies, found {}", policies.len());
+            return Err(
+                Error::usage(message).with_hint("each is a pass of its own over the records, beside the grid's")
+            );
+        }
+        let mut plans = vec![Arc::new(grid)];
+        for policy in policies {
+            plans.push(Arc::new(LabPlan::under(program, settings, policy)?));
+        }
+        let tables: Vec<TablePlan> = plans.iter().flat_map(|plan| plan.table().cloned()).collect();
+        let views = plans.iter().flat_map(|plan| plan.program.views.iter());
+        let views = views.enumerate().map(|(table, view)| ViewPlan { table, ..view.clone() }).collect();
+        let first = plans.first().map(|plan| (*plan.program).clone());
+        let mut reading = first.unwrap_or_else(|| program.clone());
+        reading.views.extend(plans.iter().flat_map(|plan| plan.looked_at()));
+        let program = Program { tables, views, sinks: Vec::new(), warnings: program.warnings.clone() };
+        Ok(LabSet { plans, program: Arc::new(program), reading: Arc::new(reading) })
+    }
+}
+
+/// What one table and view of the lab runs.
 #[derive(Clone, Debug)]
 pub struct LabPlan {
     /// One table, one view, nothing that is written.
@@ -19,6 +74,8 @@ pub struct LabPlan {
     pub declared_horizon_us: Option<i64>,
     /// Whether result latencies are in arrival time; else in event time.
     pub arrival: bool,
+    /// The policy that stands in the place of the grid's delays, of which there is one then.
+    pub policy: Option<PolicyPlan>,
 }
 
 /// What is asked of the lab.
@@ -34,6 +91,8 @@ pub struct LabSettings {
     pub unbounded: bool,
     /// Result latencies in arrival time (`true`) or event time; `None`: in arrival time if the table has it.
     pub arrival: Option<bool>,
+    /// Policies to hold beside the grid.
+    pub policies: Vec<PolicyPlan>,
 }
 
 impl LabPlan {
@@ -43,6 +102,18 @@ impl LabPlan {
     /// When the grid is wrong, the view is not known or has no windows, or its table has no watermark, judges late records by
     /// event time, or lacks arrival times that are asked for.
     pub fn new(program: &Program, settings: &LabSettings) -> Result<LabPlan> {
+        Self::planned(program, settings, None)
+    }
+
+    /// Plans one policy in the place of the grid's delays.
+    ///
+    /// # Errors
+    /// As [`LabPlan::new`]; and when the table has no fixed delay to begin with, or not the column that the policy looks at.
+    pub fn under(program: &Program, settings: &LabSettings, policy: PolicyPlan) -> Result<LabPlan> {
+        Self::planned(program, settings, Some(policy))
+    }
+
+    fn planned(program: &Program, settings: &LabSettings, policy: Option<PolicyPlan>) -> Result<LabPlan> {
         let view = find(program, settings.view.as_deref())?;
         let name = view.name.clone().unwrap_or_else(|| "the SELECT".to_owned());
         let ViewKind::Windowed(windowed) = &view.kind else {
@@ -57,16 +128,16 @@ impl LabPlan {
             Some(horizon_us) => vec![None, Some(horizon_us)],
             None => vec![None],
         });
-        let grid = Grid::new(settings.delays_us.clone(), horizons_us, table.granularity_us, settings.unbounded)
+        // Under a policy stamps are what they are.
+        let delays_us = if policy.is_some() { vec![0] } else { settings.delays_us.clone() };
+        let grid = Grid::new(delays_us, horizons_us, table.granularity_us, settings.unbounded)
             .map_err(|message| Error::usage(message).with_hint(HINT))?;
+        let under = match &policy {
+            Some(_) => with_policy(table, policy.as_ref())?,
+            None => TablePlan { delay_us: Some(grid.base_us()), policy: None, ..table.clone() },
+        };
         let program = Program {
-            tables: vec![TablePlan {
-                delay_us: Some(grid.base_us()),
-                policy: None,
-                granularity_us: 1,
-                rejects: None,
-                ..table.clone()
-            }],
+            tables: vec![TablePlan { granularity_us: 1, rejects: None, ..under }],
             views: vec![ViewPlan {
                 table: 0,
                 kind: ViewKind::Windowed(WindowedPlan { first_stamp: true, ..windowed.clone() }),
@@ -83,7 +154,17 @@ impl LabPlan {
             declared_delay_us: table.delay_us,
             declared_horizon_us: view.horizon_us,
             arrival: settings.arrival.unwrap_or(table.arrival_time.is_some()),
+            policy,
         })
+    }
+
+    /// The column that the policy looks at, as a view, so that it is read.
+    fn looked_at(&self) -> Option<ViewPlan> {
+        let table = self.table()?;
+        let column = table.policy.as_ref()?.column?;
+        let dtype = table.columns.get(column)?.dtype.clone();
+        let kind = ViewKind::PassThrough(vec![Expr::column(column, dtype)]);
+        self.program.views.first().map(|view| ViewPlan { kind, filter: None, ..view.clone() })
     }
 
     /// The table that is read.

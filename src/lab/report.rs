@@ -8,7 +8,7 @@ use super::figures::{self, COMPARISONS, CellSums, Figures, Off};
 use super::ledger::CellRecords;
 use super::outcome::Outcome;
 use super::pairs::measured;
-use super::plan::LabPlan;
+use super::plan::{LabPlan, LabSet};
 use super::timeline::Latency;
 use crate::aggregate::table::Table;
 use crate::engine::ingest::table_spec;
@@ -50,6 +50,8 @@ pub struct Report {
     pub delays: Vec<DelayFigures>,
     /// By delay, then horizon.
     pub cells: Vec<Cell>,
+    /// Policies beside the grid.
+    pub policies: Vec<PolicyFigures>,
     /// Rows of `lags.csv`.
     #[serde(skip)]
     pub lags_by_partition: Vec<(String, u64, LagRow)>,
@@ -88,6 +90,24 @@ pub struct DelayFigures {
     pub latency: LatencyFigures,
     /// Most pairs open at once.
     pub open_max: u64,
+}
+
+/// What a policy gives in the place of a delay.
+#[derive(Clone, Debug, Serialize)]
+pub struct PolicyFigures {
+    /// The policy, as it may be written.
+    pub policy: String,
+    /// Mean over the records of the delay in force, µs.
+    pub delay_mean_us: Option<u64>,
+    /// The longest delay that was in force, µs.
+    pub delay_max_us: i64,
+    /// Result latency.
+    pub latency: LatencyFigures,
+    /// Most pairs open at once.
+    pub open_max: u64,
+    /// By horizon; their delay is 0. What they hold rows against is the policy's own result at the greatest horizon, unless the truth is
+    /// all records.
+    pub cells: Vec<Cell>,
 }
 
 /// Result latency of windows, µs.
@@ -200,12 +220,34 @@ fn natural(n: Option<&i64>) -> u64 {
 }
 
 impl Report {
-    /// What a pass has come to. `None` if the plan is not one of the lab.
-    pub fn new(plan: &LabPlan, ending: &Ending, outcome: &Outcome) -> Option<Report> {
+    /// What a pass has come to. `None` if the plans are not those of the lab.
+    pub fn of_set(set: &LabSet, ending: &Ending) -> Option<Report> {
+        let mut found = set.plans.iter().zip(&ending.lab).enumerate().map(|(at, (plan, outcome))| {
+            let report = Report::new(plan, at, ending, outcome)?;
+            Some((plan, report, ending.tables.get(at).map(|table| table.delays).unwrap_or_default()))
+        });
+        let (_, mut report, _) = found.next()??;
+        for policy in found {
+            let (plan, own, delays) = policy?;
+            let figures = own.delays.into_iter().next()?;
+            report.policies.push(PolicyFigures {
+                policy: plan.policy.as_ref()?.to_string(),
+                delay_mean_us: delays.mean_us(),
+                delay_max_us: delays.max_us,
+                latency: figures.latency,
+                open_max: figures.open_max,
+                cells: own.cells,
+            });
+        }
+        Some(report)
+    }
+
+    /// What table and view `at` of a pass have come to. `None` if the plan is not one of the lab.
+    pub fn new(plan: &LabPlan, at: usize, ending: &Ending, outcome: &Outcome) -> Option<Report> {
         let (view, windowed) = plan.view()?;
         let grid = &*plan.grid;
         let columns = measured(view, windowed);
-        let ledger = ending.ledgers.first().cloned().unwrap_or_default();
+        let ledger = ending.ledgers.get(at).cloned().unwrap_or_default();
         let contributions = &ledger.contributions;
         let all = contributions.on_time + contributions.late + contributions.too_late;
         let records = outcome.ingest.ledger.cells(grid, ledger.records.on_time, all);
@@ -231,7 +273,7 @@ impl Report {
             upto_us: bucket.upto_us,
             records: bucket.records,
         };
-        let partitions = ending.tables.first().map_or(&[][..], |table| table.partitions.as_slice());
+        let partitions = ending.tables.get(at).map_or(&[][..], |table| table.partitions.as_slice());
         let names = |partition: usize| partitions.get(partition).cloned().unwrap_or_default();
         let lags = &outcome.ingest.lags;
         let output_name = |column: &usize| view.output.get(*column).map(|(name, _)| name.clone());
@@ -267,6 +309,7 @@ impl Report {
                 })
                 .collect(),
             cells,
+            policies: Vec::new(),
         })
     }
 

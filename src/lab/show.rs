@@ -1,6 +1,6 @@
 //! The report in a few lines, for a terminal.
 
-use super::report::{LagRow, Report};
+use super::report::{Cell, LagRow, LatencyFigures, Report};
 use crate::sink::summary::grouped;
 use crate::time::format_duration;
 use std::fmt::Write;
@@ -43,25 +43,41 @@ pub fn show(report: &Report) -> String {
         .to_vec(),
     ];
     for delay in shown(report.delays.len()) {
-        let (Some(figures), Some(cell)) = (report.delays.get(delay), report.cell(delay, horizons - 1)) else {
-            continue;
-        };
-        let column = cell.first_truth.columns.first();
-        rows.push(vec![
-            format_duration(figures.delay_us),
-            percent(cell.complete_first),
-            duration(figures.latency.p50_us),
-            duration(figures.latency.p99_us),
-            percent(cell.first_truth.exact_share),
-            percent(column.and_then(|column| column.p99)),
-            ratio(cell.corrections, cell.published),
-            percent(cell.complete_final),
-            bytes(cell.state_bytes_max),
-        ]);
+        if let (Some(figures), Some(cell)) = (report.delays.get(delay), report.cell(delay, horizons - 1)) {
+            rows.push(row(format_duration(figures.delay_us), &figures.latency, cell));
+        }
+    }
+    for (number, policy) in (1..).zip(&report.policies) {
+        if let Some(cell) = policy.cells.last() {
+            rows.push(row(format!("({number})"), &policy.latency, cell));
+        }
     }
     let _ = writeln!(out, "at horizon {horizon}, against the {}:", truth(report));
     table(&rows, &mut out);
+    for (number, policy) in (1..).zip(&report.policies) {
+        let (mean, max) = (rough(policy.delay_mean_us.unwrap_or(0)), rough(policy.delay_max_us.unsigned_abs()));
+        let _ = writeln!(out, "({number}) {}: delay {mean} on average, {max} at most", policy.policy);
+    }
+    if !report.policies.is_empty() && report.truth != "all" {
+        out.push_str("policies are held against their own results at the greatest horizon\n");
+    }
     out
+}
+
+/// A line of the table.
+fn row(name: String, latency: &LatencyFigures, cell: &Cell) -> Vec<String> {
+    let column = cell.first_truth.columns.first();
+    vec![
+        name,
+        percent(cell.complete_first),
+        duration(latency.p50_us),
+        duration(latency.p99_us),
+        percent(cell.first_truth.exact_share),
+        percent(column.and_then(|column| column.p99)),
+        ratio(cell.corrections, cell.published),
+        percent(cell.complete_final),
+        bytes(cell.state_bytes_max),
+    ]
 }
 
 fn truth(report: &Report) -> &'static str {

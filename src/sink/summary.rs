@@ -50,8 +50,20 @@ pub struct SourceSummary {
     pub lag_us: Option<i64>,
     /// The partition that holds the watermark back, if one does.
     pub held_back_by: Option<String>,
+    /// The delays in force, under a policy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay: Option<DelaySummary>,
     /// Per partition, in partition order.
     pub partitions: Vec<PartitionSummary>,
+}
+
+/// The delays that a policy had in force, over the records of all partitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct DelaySummary {
+    /// The mean, µs.
+    pub mean_us: u64,
+    /// The longest, µs.
+    pub max_us: i64,
 }
 
 /// A partition and how far it has come.
@@ -75,6 +87,7 @@ impl SourceSummary {
             newest_event: Time(newest_event_us),
             lag_us: lag(newest_event_us, watermark_us),
             held_back_by: holder.map(str::to_string),
+            delay: None,
             partitions: Vec::new(),
         }
     }

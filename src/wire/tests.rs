@@ -234,8 +234,14 @@ fn side() -> impl Strategy<Value = Side> {
         records,
         contributions: ContributionCounts { on_time, late, too_late },
     });
-    let table = (proptest::option::of(any::<i64>()), any::<(u64, u64)>())
-        .prop_map(|(newest_event_us, (bytes, records))| TableCounts { newest_event_us, bytes, records });
+    let delays = any::<(u64, u128, i64)>().prop_map(|(records, sum_us, max_us)| crate::watermark::policy::DelaySums {
+        records,
+        sum_us,
+        max_us,
+    });
+    let table = (proptest::option::of(any::<i64>()), any::<(u64, u64)>(), delays).prop_map(
+        |(newest_event_us, (bytes, records), delays)| TableCounts { newest_event_us, bytes, records, delays },
+    );
     prop_oneof![
         (any::<u32>(), vec(any::<i64>(), 0..9)).prop_map(|(n, lags)| Side::Lags(n, lags)),
         (any::<u32>(), vec(too_late(), 0..3)).prop_map(|(n, rows)| Side::TooLate(n, rows)),

@@ -74,10 +74,7 @@ fn wrong_policies_are_explained() {
     let folder = Folder::new();
     let fails = |sql: &str, parts: &[&str]| _ = folder.sql(sql, &[]).fails(2, parts);
     let with = |policy: &str| program("in.ndjson", &format!(", watermark_policy = '{policy}'"));
-    fails(
-        &with("quantil(0.9)"),
-        &["-e:3:", "watermark_policy", "found 'quantil(0.9)'", "did you mean \"quantile\"?"],
-    );
+    fails(&with("quantil(0.9)"), &["-e:3:", "watermark_policy", "found 'quantil(0.9)'", "did you mean \"quantile\"?"]);
     fails(&with("quantile(1.5)"), &["setting \"q\"", "expected a share over 0"]);
     fails(&with("k-slack(dekay = 0)"), &["setting \"dekay\" is not known", "did you mean \"decay\"?"]);
     let quality = |of: &str| with(&format!("aq-k-slack(error = 1%, of = {of}, window = 1m)"));
@@ -95,4 +92,61 @@ fn explain_says_what_the_delay_follows() {
     let text = folder.run(&["explain", "q.sql", "-w", "2"]).ok().stdout;
     let rule = "a quantile of the partition's recent lags (quantile(0.99, span = 10m)); at first minus 1s";
     assert!(text.contains(rule) && text.contains("in.ndjson: thread 0"), "{text}");
+}
+
+/// Policies beside a grid: what a run with each gives, whoever reads, with rejects counted once.
+#[test]
+fn the_lab_holds_policies_side_by_side() {
+    let folder = Folder::new();
+    orders(&folder, "part.csv", &["--partitions", "3"]);
+    // Two times a record.
+    let broken = folder.read("part-1.csv").replacen("2026", "never", 9);
+    folder.write("part-1.csv", broken);
+    let declared = POLICIES[0];
+    let options = |policy: &str| format!(", arrival_time = 'arrival_time', watermark_policy = '{policy}'");
+    folder.write("q.sql", program("part-*.csv", &options(declared)));
+    let mut args = vec!["lateness", "q.sql", "--delays", "0s,1s,5s", "--horizons", "none,3s,15s", "--out", "r"];
+    POLICIES.iter().for_each(|policy| args.extend(["--policy", *policy]));
+    let files = |more: &[&str]| {
+        let ran = folder.run(&[&args[..], more].concat()).ok();
+        (ran.stdout, ["grid.csv", "lags.csv", "report.json"].map(|name| folder.read(&format!("r/{name}"))))
+    };
+    let one = files(&[]);
+    for more in [&["-w", "3"][..], &["-w", "2", "--block-bytes", "1024"], &["--local-processes", "2"]] {
+        assert!(files(more) == one, "{more:?}");
+    }
+    let report = folder.json("r/report.json");
+    assert_eq!((&report["records"]["read"], &report["records"]["rejected"]), (&20_000.into(), &5.into()));
+    let grid = one.1[0].lines().map(|line| line.matches('"').count()).filter(|quotes| *quotes > 0).count();
+    assert_eq!(
+        (grid, report["policies"].as_array().map(Vec::len)),
+        (4 * 3, Some(4)),
+        "the declared one is not told twice"
+    );
+    for (number, policy) in POLICIES.iter().enumerate() {
+        folder.write("q.sql", program("part-*.csv", &options(policy)));
+        folder.run(&["run", "q.sql", "--summary", "s.json"]).ok();
+        let (found, summary) = (&report["policies"][number], folder.json("s.json"));
+        let (cell, view) = (&found["cells"][2], &summary["views"][0]);
+        for class in ["on_time", "corrected", "partly_too_late", "too_late"] {
+            assert_eq!(view["ledger"]["records"][class], cell["records"][class], "{policy} {class}");
+        }
+        assert_eq!(view["windows"]["corrections"], cell["corrections"], "{policy}");
+        assert_eq!(view["state_pairs_max"], cell["correctable_max"], "{policy}");
+        let delay = &summary["sources"][0]["delay"];
+        assert_eq!(
+            (&delay["mean_us"], &delay["max_us"]),
+            (&found["delay_mean_us"], &found["delay_max_us"]),
+            "{policy}"
+        );
+    }
+    folder.write("q.sql", program("part-*.csv", &format!("{}, on_error = 'fail'", options(declared))));
+    folder.run(&args).fails(1, &["part-1.csv:2: ", "on_error = 'fail' ends the pass"]);
+    for (policy, message) in [
+        ("fixed", "--policy: expected a policy that adapts, found 'fixed'"),
+        ("quantile", "--policy: quantile: which one is missing"),
+        ("aq-k-slack(error = 1%, of = sum(customer), window = 1m)", "has no column of numbers named 'customer'"),
+    ] {
+        folder.run(&["lateness", "q.sql", "--delays", "0s", "--policy", policy]).fails(2, &[message, "hint: "]);
+    }
 }

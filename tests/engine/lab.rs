@@ -9,33 +9,34 @@ use proptest::prelude::*;
 use slackwater::dataflow::{RunOptions, run};
 use slackwater::lab::files;
 use slackwater::lab::pairs::measured;
-use slackwater::lab::plan::{LabPlan, LabSettings};
+use slackwater::lab::plan::{LabPlan, LabSet, LabSettings};
 use slackwater::lab::report::{DelayFigures, Report};
 use slackwater::oracle::{OracleRecord, Windows, windows_of};
 use slackwater::plan::{LateRecords, Program, TablePlan, ViewKind, ViewPlan, WindowedPlan};
 use slackwater::source::{self, Source, SourceOptions};
+use slackwater::sql::with_policy;
 use slackwater::sql::{self, BareSelectDefaults};
 use slackwater::verify::collect::Collector;
 use slackwater::watermark::AFTER_ALL;
+use slackwater::watermark::policy::PolicyPlan;
 use slackwater::watermark::sequential::SequentialStamper;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Runs the lab.
-fn lab(plan: &Arc<LabPlan>, source: Arc<dyn Source>, workers: usize) -> Report {
+fn lab(set: &LabSet, source: Arc<dyn Source>, workers: usize) -> Report {
     let collector = Collector::default();
-    let options = RunOptions { workers, lab: Some(Arc::clone(plan)), ..RunOptions::default() };
-    let complete = run(Arc::clone(&plan.program), vec![source], &options, Box::new(collector.clone()));
+    let options = RunOptions { workers, lab: set.plans.clone(), ..RunOptions::default() };
+    let complete = run(Arc::clone(&set.program), vec![source], &options, Box::new(collector.clone()));
     assert!(complete.expect("the pass ends well"), "the whole input is read");
-    let mut ending = collector.take(&plan.program).ending;
-    let outcome = ending.lab.take().expect("an outcome");
-    Report::new(plan, &ending, &outcome).expect("a report")
+    let ending = collector.take(&set.program).ending;
+    Report::of_set(set, &ending).expect("a report")
 }
 
 /// The program with one view, under a delay and a horizon.
 fn cell_program(program: &Program, view: usize, delay_us: i64, horizon_us: Option<i64>) -> Program {
     let view = &program.views[view];
-    let table = TablePlan { delay_us: Some(delay_us), ..program.tables[view.table].clone() };
+    let table = TablePlan { delay_us: Some(delay_us), policy: None, ..program.tables[view.table].clone() };
     let view = ViewPlan { table: 0, horizon_us, late: None, ..view.clone() };
     Program { tables: vec![table], views: vec![view], sinks: Vec::new(), warnings: Vec::new() }
 }
@@ -53,12 +54,16 @@ fn expected_cell(stream: &mut Stream, program: Program) -> Expected {
             row.watermark_us = row.event_time_us.map_or(i64::MIN, |et| et.saturating_sub(delay_us));
         }
     }
+    stream.apply_policy();
     let table = stream.table().clone();
     reference(stream, &table).views.remove(0)
 }
 
-/// Whatever the settings of the table but the delay: unrounded stamps of all records, in the order in which they are told.
-fn unrounded(stream: &Stream, table: &TablePlan) -> Vec<(usize, u64, i64, Option<i64>)> {
+/// A record's partition and position, its unrounded stamp, its arrival, and the event time that stands in for that.
+type Unrounded = (usize, u64, i64, Option<i64>, i64);
+
+/// Stamps of all records in the order in which they are told: under delay 0, or under the table's policy.
+fn unrounded(stream: &Stream, table: &TablePlan) -> Vec<Unrounded> {
     let settings = slackwater::watermark::WatermarkSettings {
         scope: table.scope,
         idle_timeout_us: table.idle_timeout_us,
@@ -68,15 +73,19 @@ fn unrounded(stream: &Stream, table: &TablePlan) -> Vec<(usize, u64, i64, Option
     let names = crate::reference::partition_order(stream);
     let mut stamper = SequentialStamper::new(settings, &stream.known, table.partition.is_some());
     let mut out = Vec::new();
+    let mut newest = vec![i64::MIN; names.len()];
     for told in &stream.told {
         match told {
             Told::End(name) => stamper.end_partition(name),
             Told::Clock(us) => stamper.advance_clock(*us),
             Told::Row(row) => match (&row.reject, &row.partition, row.event_time_us) {
                 (None, Some(name), Some(et)) => {
-                    let stamp = stamper.record(name, et, row.arrived_us);
+                    let watermark = if table.policy.is_some() { row.watermark_us } else { et };
+                    let stamp = stamper.record(name, watermark, row.arrived_us);
                     let partition = names.iter().position(|n| n == name).expect("named");
-                    out.push((partition, row.position, stamp, row.arrived_us));
+                    newest[partition] = newest[partition].max(et);
+                    let event = if table.policy.is_some() { newest[partition] } else { stamp };
+                    out.push((partition, row.position, stamp, row.arrived_us, event));
                 }
                 _ => stamper.reject(row.arrived_us),
             },
@@ -117,15 +126,15 @@ fn check_delay(
     };
     let (mut latencies, mut early, mut at_end) = (Vec::new(), 0, 0);
     for end in ends {
-        let reached = stamps.iter().filter(|(_, _, m, _)| rounded(*m) >= end);
-        let Some(least) = reached.clone().map(|(_, _, m, _)| *m).min() else {
+        let reached = stamps.iter().filter(|(_, _, m, ..)| rounded(*m) >= end);
+        let Some(least) = reached.clone().map(|(_, _, m, ..)| *m).min() else {
             at_end += 1;
             continue;
         };
         // Of each partition the first with that stamp, and of those the one that arrived first.
         let mut firsts: BTreeMap<usize, (u64, i64)> = BTreeMap::new();
-        for (partition, position, m, arrived) in reached.filter(|(_, _, m, _)| *m == least) {
-            let place = (*position, arrived.filter(|_| arrival).unwrap_or(*m));
+        for (partition, position, _, arrived, event) in reached.filter(|(_, _, m, ..)| *m == least) {
+            let place = (*position, arrived.filter(|_| arrival).unwrap_or(*event));
             let first = firsts.entry(*partition).or_insert(place);
             *first = (*first).min(place);
         }
@@ -157,6 +166,7 @@ fn settings(unit_us: i64, dice: &mut Dice) -> LabSettings {
         horizons_us: Some(horizons_us),
         unbounded: dice.one_in(4),
         arrival: dice.pick(&[None, None, Some(false)]),
+        policies: Vec::new(),
     }
 }
 
@@ -171,20 +181,33 @@ fn check(seed: u64, raw: &[Raw]) -> Option<String> {
     program.tables[0].late_records = LateRecords::Window;
     let view = program.views.iter().position(|view| windowed(view).is_some())?;
     program.views = vec![program.views[view].clone()];
-    let settings = settings(stream.setup.unit_us, &mut dice);
-    let plan = Arc::new(LabPlan::new(&program, &settings).unwrap_or_else(|e| panic!("{e}\n{stream}")));
-    stream.program = Arc::clone(&plan.program);
+    let mut settings = settings(stream.setup.unit_us, &mut dice);
+    if program.tables[0].delay_us.is_some() && dice.one_in(2) {
+        let texts = [
+            "quantile(0.8, span = 16s, min_records = 2)",
+            "k-slack(span = 5s)",
+            "quantile(0.5, span = 2s, min_records = 1)",
+        ];
+        let quality = "aq-k-slack(error = 10%, of = sum(v), window = 5s, span = 8s, min_records = 3)";
+        let texts = (0..dice.range(1, 4)).map(|_| dice.pick(&[texts[0], texts[1], texts[2], quality]));
+        settings.policies = texts.map(|text| PolicyPlan::parse(text).expect("a policy").expect("adaptive")).collect();
+    }
+    let set = LabSet::new(&program, &settings).unwrap_or_else(|e| panic!("{e}\n{stream}"));
+    let plan = Arc::clone(&set.plans[0]);
+    stream.program = Arc::clone(&set.reading);
     let table = plan.table().expect("a table").clone();
     let (workers, block) = (dice.range(1, 5) as usize, dice.range(1, 60) as usize);
-    let report = lab(&plan, stream.source(&table, block, workers).expect("a source"), workers);
-    let other = lab(&plan, stream.source(&table, 1_000, 1).expect("a source"), 1);
+    let report = lab(&set, stream.source(&table, block, workers).expect("a source"), workers);
+    let other = lab(&set, stream.source(&table, 1_000, 1).expect("a source"), 1);
     let context = format!("{workers} workers, block {block}, {settings:?}\n{stream}");
     let texts =
         |report: &Report| (files::report_json(report).unwrap(), files::grid_csv(report), files::lags_csv(report));
     if texts(&report) != texts(&other) {
         return Some(format!("other bytes than with one worker: {context}"));
     }
-    compare(&mut stream, &program, &plan, &report).map(|differs| format!("{differs}\n{context}"))
+    compare(&mut stream, &program, &plan, &report)
+        .or_else(|| compare_policies(&mut stream, &program, &set, &report))
+        .map(|differs| format!("{differs}\n{context}"))
 }
 
 fn compare(stream: &mut Stream, program: &Program, plan: &LabPlan, report: &Report) -> Option<String> {
@@ -199,7 +222,7 @@ fn compare(stream: &mut Stream, program: &Program, plan: &LabPlan, report: &Repo
         for (h, horizon_us) in horizons.iter().enumerate() {
             let expected = expected_cell(stream, cell_program(program, 0, *delay_us, *horizon_us));
             let cell = report.cell(d, h).expect("a cell");
-            let table = program.tables[0].clone();
+            let table = TablePlan { policy: None, ..program.tables[0].clone() };
             let failed = expected.changes.is_err();
             let differs = ledger_difference(&expected.ledger, cell)
                 .or_else(|| {
@@ -215,6 +238,43 @@ fn compare(stream: &mut Stream, program: &Program, plan: &LabPlan, report: &Repo
         }
     }
     None
+}
+
+/// The policies' cells against the reference, and against runs' truths of their own.
+fn compare_policies(stream: &mut Stream, program: &Program, set: &LabSet, report: &Report) -> Option<String> {
+    let windowed = windowed(&program.views[0]).expect("windows");
+    let columns = measured(&program.views[0], windowed);
+    for (plan, found) in set.plans.iter().skip(1).zip(&report.policies) {
+        let horizons = plan.grid.horizons_us().to_vec();
+        let under = |horizon_us: Option<i64>| {
+            let table = with_policy(&program.tables[0], plan.policy.as_ref()).expect("it fits");
+            let view = ViewPlan { table: 0, horizon_us, late: None, ..program.views[0].clone() };
+            Program { tables: vec![table], views: vec![view], sinks: Vec::new(), warnings: Vec::new() }
+        };
+        let truth_horizon = if plan.grid.unbounded() { Some(1 << 61) } else { *horizons.last().expect("one") };
+        let truth = expected_cell(stream, under(truth_horizon)).changes.ok();
+        let truth: Option<BTreeMap<Place, Pair>> = truth.map(|changes| pairs(&changes));
+        for (horizon_us, cell) in horizons.iter().zip(&found.cells) {
+            let expected = expected_cell(stream, under(*horizon_us));
+            let failed = expected.changes.is_err();
+            let differs = ledger_difference(&expected.ledger, cell)
+                .or_else(|| (failed != (cell.failed > 0)).then(|| format!("{:?}, {}", expected.changes, cell.failed)))
+                .or_else(|| difference(expected.changes.as_ref().ok()?, truth.as_ref(), &columns, cell))
+                .or_else(|| {
+                    let (latency, open_max) = (found.latency.clone(), found.open_max);
+                    let figures = DelayFigures { delay_us: 0, latency, open_max };
+                    let table = under(None).tables.remove(0);
+                    check_delay(stream, &table, windowed, (&expected.records, plan.arrival), &figures)
+                });
+            if let Some(differs) = differs {
+                return Some(format!("{} horizon {horizon_us:?}: {differs}", found.policy));
+            }
+        }
+        if found.cells.len() != horizons.len() {
+            return Some(format!("{}: {} cells", found.policy, found.cells.len()));
+        }
+    }
+    (report.policies.len() + 1 != set.plans.len()).then(|| "a policy is missing".to_owned())
 }
 
 proptest! {
@@ -242,12 +302,13 @@ fn example(file: &str, view: Option<&str>, delays: &str, horizons: &str, cells: 
         horizons_us: Some(slackwater::lab::grid::parse_horizons(horizons).expect("horizons")),
         ..LabSettings::default()
     };
-    let plan = Arc::new(LabPlan::new(&program, &settings).expect("a plan"));
+    let set = LabSet::new(&program, &settings).expect("a plan");
+    let plan = Arc::clone(&set.plans[0]);
     let open = |program: &Program| {
         let wanted = slackwater::engine::ingest::wanted_columns(program, 0);
         source::open(&program.tables[0], &wanted, &SourceOptions::default()).expect("a source")
     };
-    let report = lab(&plan, open(&plan.program), 2);
+    let report = lab(&set, open(&set.reading), 2);
     let index = match view {
         Some(name) => program.views.iter().position(|v| v.name.as_deref() == Some(name)).expect("the view"),
         None => program.views.iter().position(|v| windowed(v).is_some()).expect("a view"),

@@ -335,7 +335,7 @@ impl Stream {
     }
 
     /// Puts the watermarks of the table's policy into what is told.
-    fn apply_policy(&mut self) {
+    pub fn apply_policy(&mut self) {
         let row = |told: &Told| if let Told::Row(row) = told { Some((**row).clone()) } else { None };
         let mut rows: Vec<TraceRow> = self.told.iter().filter_map(row).collect();
         apply_policy(self.table(), &mut rows);

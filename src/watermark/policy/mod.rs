@@ -26,6 +26,7 @@ use crate::time::format_duration;
 use crate::watermark::BEFORE_ALL;
 use lags::SlidingLags;
 use quality::{Quality, QualityPlan};
+use serde::{Deserialize, Serialize};
 use slack::{Slack, SlackPlan};
 use std::collections::HashMap;
 use std::fmt;
@@ -126,7 +127,12 @@ impl fmt::Display for PolicyPlan {
                 let (name, column) = (plan.measure.name(), plan.column.as_deref().unwrap_or("*"));
                 write!(f, "aq-k-slack(error = {}, of = {name}({column})", plan.error)?;
                 write!(f, ", window = {}", format_duration(plan.window_us))?;
-                write!(f, ", groups = {}, confidence = {}", plan.groups, plan.confidence)?;
+                if plan.groups != 1 {
+                    write!(f, ", groups = {}", plan.groups)?;
+                }
+                if plan.confidence != quality::CONFIDENCE {
+                    write!(f, ", confidence = {}", plan.confidence)?;
+                }
             }
         }
         write!(f, ", span = {}", format_duration(self.span_us()))?;
@@ -141,6 +147,39 @@ impl fmt::Display for PolicyPlan {
             write!(f, ", cap = {}", format_duration(cap_us))?;
         }
         f.write_str(")")
+    }
+}
+
+/// Delays that were in force, over records. Sums of several partitions add up in any order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DelaySums {
+    /// Records.
+    pub records: u64,
+    /// Sum over them, µs.
+    pub sum_us: u128,
+    /// The longest, µs.
+    pub max_us: i64,
+}
+
+impl DelaySums {
+    /// Adds those of another partition.
+    pub fn add(&mut self, other: &DelaySums) {
+        self.records += other.records;
+        self.sum_us += other.sum_us;
+        self.max_us = self.max_us.max(other.max_us);
+    }
+
+    #[inline]
+    fn record(&mut self, delay_us: i64) {
+        self.records += 1;
+        self.sum_us += u128::from(delay_us.unsigned_abs());
+        self.max_us = self.max_us.max(delay_us);
+    }
+
+    /// The mean over records, µs, rounded; `None` without records.
+    pub fn mean_us(&self) -> Option<u64> {
+        let mean = (self.sum_us + u128::from(self.records) / 2).checked_div(u128::from(self.records))?;
+        u64::try_from(mean).ok()
     }
 }
 
@@ -161,6 +200,7 @@ pub struct Policy {
     /// The step that the newest event lies in, and the first event time after it.
     step: i64,
     step_end_us: i64,
+    delays: DelaySums,
     model: Model,
 }
 
@@ -181,6 +221,7 @@ impl Policy {
             step_us: step_us.max(1),
             step: 0,
             step_end_us: BEFORE_ALL,
+            delays: DelaySums::default(),
             model,
         }
     }
@@ -197,6 +238,7 @@ impl Policy {
         }
         let lag_us = self.newest_us.abs_diff(event_time_us);
         let watermark_us = self.newest_us.saturating_sub(self.delay_us);
+        self.delays.record(self.delay_us);
         match &mut self.model {
             Model::Quantile(.., lags) => lags.add(lag_us),
             Model::Slack(slack) => {
@@ -260,6 +302,13 @@ impl Policies {
     /// Takes the next record of a partition; see [`Policy::record`].
     pub fn record(&mut self, partition: &str, event_time_us: i64, value: Option<f64>) -> i64 {
         self.of(partition).record(event_time_us, value)
+    }
+
+    /// The delays that were in force, over all partitions.
+    pub fn delays(&self) -> DelaySums {
+        let mut all = DelaySums::default();
+        self.by_name.values().for_each(|policy| all.add(&policy.delays));
+        all
     }
 
     /// The policy of a partition.

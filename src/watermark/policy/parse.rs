@@ -1,6 +1,6 @@
 //! The text of a policy: `name(setting, name = setting, …)`.
 
-use super::quality::{Measure, QualityPlan};
+use super::quality::{CONFIDENCE, Measure, QualityPlan};
 use super::slack::SlackPlan;
 use super::{DelayBounds, FOREVER_US, PolicyPlan, QuantilePlan, RECORDS_MIN, STEPS};
 use crate::expr::build::did_you_mean;
@@ -227,7 +227,7 @@ fn quality(mut settings: Settings) -> Result<PolicyPlan, PolicyError> {
         column,
         window_us,
         groups,
-        confidence: confidence.unwrap_or(0.95),
+        confidence: confidence.unwrap_or(CONFIDENCE),
         span_us: settings.span()?,
         records_min: settings.records_min()?,
         bounds: settings.bounds()?,

@@ -31,6 +31,9 @@ use super::lags::SlidingLags;
 use super::{DelayBounds, STEPS};
 use std::collections::VecDeque;
 
+/// The confidence if none is given.
+pub const CONFIDENCE: f64 = 0.95;
+
 /// Aggregates whose error is predicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {

@@ -35,7 +35,7 @@ fn what_is_written_is_read_back() {
     assert_eq!(plan("quantile( 99 % )").to_string(), "quantile(0.99, span = 10m)");
     assert_eq!(plan("K-Slack").to_string(), "k-slack(decay = 0.5, span = 10m)");
     let quality = plan("aq-k-slack(error=1%,of=count(*),window=1 minute,groups=10)");
-    let text = "aq-k-slack(error = 0.01, of = count(*), window = 1m, groups = 10, confidence = 0.95, span = 10m)";
+    let text = "aq-k-slack(error = 0.01, of = count(*), window = 1m, groups = 10, span = 10m)";
     assert_eq!(quality.to_string(), text);
     assert_eq!(PolicyPlan::parse("fixed"), Ok(None));
 }
