@@ -10,6 +10,7 @@ use crate::engine::ingest::TooLate;
 use crate::engine::output::{Ending, Flow, Reject, RunOutput};
 use crate::error::{Error, Result};
 use crate::lab::plan::{HINT, LabSet, LabSettings};
+use crate::lab::recommend::condition::{self, Condition};
 use crate::lab::report::Report;
 use crate::lab::{files, grid, show};
 use crate::plan::{OnError, TablePlan};
@@ -66,6 +67,10 @@ pub struct LatenessArgs {
     /// A watermark policy to hold beside the grid, such as 'quantile(0.99)'; may be given several times.
     #[arg(long = "policy", value_name = "TEXT")]
     policies: Vec<String>,
+    /// Recommend the cheapest setting with which this holds, such as 'completeness >= 99.5%', 'first_result_error <= 0.5%' or
+    /// 'p99_latency <= 30s'; several with commas between them, or given several times.
+    #[arg(long, value_name = "CONDITION")]
+    recommend: Vec<String>,
     /// Hold results against those of all records, however late, instead of the greatest delay and horizon. Keeps every window
     /// in memory.
     #[arg(long)]
@@ -99,7 +104,17 @@ impl LatenessArgs {
             unbounded: self.truth,
             arrival: self.latency.map(|latency| matches!(latency, LatencyIn::Arrival)),
             policies: self.policies.iter().map(|text| policy(text)).collect::<Result<_>>()?,
+            recommend: self.conditions()?,
         })
+    }
+
+    fn conditions(&self) -> Result<Vec<Condition>> {
+        let mut out = Vec::new();
+        for text in &self.recommend {
+            let wrong = |(message, hint)| Error::usage(format!("--recommend: {message}")).with_hint(hint);
+            out.extend(condition::parse(text).map_err(wrong)?);
+        }
+        Ok(out)
     }
 
     /// Settings that must be the same on all processes, by name.
@@ -112,6 +127,7 @@ impl LatenessArgs {
             ("--horizons".to_owned(), text(self.horizons.as_deref())),
             ("--horizon".to_owned(), text(self.program.horizon.as_deref())),
             ("--policy".to_owned(), self.policies.join("; ")),
+            ("--recommend".to_owned(), self.recommend.join("; ")),
             ("--truth".to_owned(), self.truth.to_string()),
             ("--latency".to_owned(), text(self.latency.map(LatencyIn::name))),
             ("--block-bytes".to_owned(), self.block_bytes.to_string()),

@@ -194,6 +194,9 @@ impl Work<'_> {
                 if lab.is_some() {
                     ingest = ingest.keeping_late();
                 }
+                if self.options.lab.get(v).is_some_and(|lab| lab.recommend.is_some()) {
+                    ingest = ingest.keeping_judged();
+                }
                 if let Some(input) = inputs.get_mut(v).and_then(Option::take) {
                     views.push(View { index: v, ingest, input, counts: ViewCounts::default(), lab });
                 }

@@ -141,9 +141,10 @@ pub(super) fn build_lab(
     let assigner = Assigner::new(windowed.window);
     let (spec, _) = table_spec(windowed);
     let core = WindowCore::new(assigner, view.horizon_us, Table::new(spec));
-    let meter = PairMeter::new(&plan.grid, view, windowed);
+    let slots = plan.recommend.as_ref().map(|plan| plan.slots);
+    let meter = PairMeter::new(&plan.grid, view, windowed, slots);
     let found = measure(stream, core, meter, cutoff.clone(), Arc::clone(shared));
-    let timeline = Timeline::new(&plan.grid, assigner);
+    let timeline = Timeline::new(&plan.grid, assigner, plan.recommend.as_ref());
     let gathered = gather(found.concat(steps_stream), timeline, (cutoff, ended), Arc::clone(shared));
     (ViewInput::Windowed(input, Some(Box::new(steps))), gathered)
 }

@@ -104,7 +104,7 @@ impl View {
     /// Measures a block, if the view is to be.
     pub fn measure(&mut self, stamped: &StampedBlock<'_>, ingested: &Ingested) {
         let Some(lab) = &mut self.lab else { return };
-        let steps = lab.block(stamped, &ingested.late);
+        let steps = lab.block(stamped, ingested);
         if let (ViewInput::Windowed(_, Some(input)), false) = (&mut self.input, steps.is_empty()) {
             input.send(LabMessage::Steps(steps));
         }

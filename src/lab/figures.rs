@@ -4,6 +4,7 @@
 //! horizon on, or up to one, is kept as a difference along the horizons, exact sums too (an exact sum gives back what was
 //! added). Pairs that are the same in every cell are counted once, in [`Figures::same`].
 
+use super::blocks::BlockSums;
 use super::buckets;
 use super::grid::Grid;
 use crate::aggregate::exact::ExactSum;
@@ -172,7 +173,13 @@ pub struct Figures {
     pub first_truth_off: Vec<Off>,
     /// … and by column and delay the greatest size of a relative error.
     pub first_truth_max: Vec<f64>,
+    /// First rows against the truth at the longest horizon, by block of event time: by delay pairs compared, then by column and
+    /// delay the sum of the errors' sizes in [`ERROR_UNIT`]s, then pairs without an error. Empty unless it is asked for.
+    pub errors: BlockSums,
 }
+
+/// A relative error of 1 in [`Figures::errors`]. Sizes above 1,024 count as that.
+pub const ERROR_UNIT: u64 = 1 << 24;
 
 /// The difference of two rows in one column.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -215,6 +222,7 @@ impl Figures {
             first_truth: vec![(0, 0); delays],
             first_truth_off: vec![Off::default(); columns * delays],
             first_truth_max: vec![0.0; columns * delays],
+            errors: BlockSums::default(),
         }
     }
 
@@ -309,6 +317,28 @@ impl Figures {
         }
     }
 
+    /// In the block of a slot, so many pairs are compared under these delays, for the longest horizon.
+    pub fn block_compared(&mut self, slot: i64, delays: Range<usize>, pairs: u64) {
+        let counters = self.same_from.len() * (1 + 2 * self.columns);
+        self.errors.add(slot, 0, counters, |counts| {
+            counts.get_mut(delays).into_iter().flatten().for_each(|n| *n += pairs);
+        });
+    }
+
+    /// In the block of a slot, a first row differs so from the truth in a column.
+    pub fn block_off(&mut self, slot: i64, delays: Range<usize>, column: usize, difference: Difference) {
+        let all = self.same_from.len();
+        let (first, n) = match difference {
+            Difference::None => return,
+            Difference::Relative(x) => (1 + column, (x.abs().min(1024.0) * ERROR_UNIT as f64).round() as u64),
+            Difference::Undefined => (1 + self.columns + column, 1),
+        };
+        self.errors.add(slot, 0, all * (1 + 2 * self.columns), |counts| {
+            let counts = counts.get_mut(first * all + delays.start..first * all + delays.end);
+            counts.into_iter().flatten().for_each(|sum| *sum = sum.saturating_add(n));
+        });
+    }
+
     /// Adds what another worker has found.
     pub fn merge(&mut self, other: &Figures) {
         self.same += other.same;
@@ -325,6 +355,7 @@ impl Figures {
         }
         self.first_truth_off.iter_mut().zip(&other.first_truth_off).for_each(|(a, b)| a.merge(b));
         self.first_truth_max.iter_mut().zip(&other.first_truth_max).for_each(|(a, b)| *a = b.max(*a));
+        self.errors.merge(&other.errors);
     }
 
     /// What each cell has, by delay and horizon: the sums of the differences up to its horizon.

@@ -1,10 +1,13 @@
 //! What the lab takes from the blocks that a worker reads: the ledger of every cell, lags, and steps of the watermark.
 
+use super::blocks::BlockSums;
+use super::drift::DriftMeter;
 use super::lags::{LagMeter, LagSums};
 use super::ledger::{LedgerMeter, LedgerSums};
 use super::plan::LabPlan;
+use super::recommend::meter::BlockMeter;
 use super::steps::{Step, StepMeter};
-use crate::engine::ingest::StampedBlock;
+use crate::engine::ingest::{Ingested, StampedBlock};
 use crate::watermark::BEFORE_ALL;
 use crate::window::Assigner;
 use serde::{Deserialize, Serialize};
@@ -19,7 +22,9 @@ pub struct IngestMeter {
     newest_us: Option<Vec<i64>>,
     ledger: LedgerMeter,
     lags: LagMeter,
+    drift: Option<DriftMeter>,
     steps: StepMeter,
+    blocks: Option<BlockMeter>,
 }
 
 /// What a worker has read; the sums of several add up.
@@ -29,6 +34,10 @@ pub struct IngestSums {
     pub ledger: LedgerSums,
     /// Lags.
     pub lags: LagSums,
+    /// Lags by block of event time; none of policies.
+    pub drift: BlockSums,
+    /// Contributions by block of event time, if a setting is to be recommended.
+    pub blocks: BlockSums,
 }
 
 impl IngestMeter {
@@ -41,13 +50,16 @@ impl IngestMeter {
             newest_us: (plan.policy.is_some() && !plan.arrival).then(Vec::new),
             ledger: LedgerMeter::new(Arc::clone(grid), assigner),
             lags: LagMeter::default(),
+            drift: plan.policy.is_none().then(|| DriftMeter::new(plan.slots)),
             steps: StepMeter::new(Arc::clone(grid), assigner),
+            blocks: plan.recommend.as_ref().map(|plan| BlockMeter::new(grid, assigner, plan.slots)),
         }
     }
 
-    /// Takes a block, stamped under the least delay, and the stamps and slices of its late records. Gives its steps.
-    pub fn block(&mut self, stamped: &StampedBlock<'_>, late: &[(i64, i64)]) -> Vec<Step> {
-        let mut late = late.to_vec();
+    /// Takes a block, stamped under the least delay, and what a view has made of it. Gives its steps.
+    pub fn block(&mut self, stamped: &StampedBlock<'_>, ingested: &Ingested) -> Vec<Step> {
+        self.blocks.iter_mut().for_each(|blocks| blocks.block(stamped, &ingested.judged, &ingested.late));
+        let mut late: Vec<(i64, i64)> = ingested.late.iter().map(|(base_us, slice, _)| (*base_us, *slice)).collect();
         late.sort_unstable();
         for same in late.chunk_by(|a, b| a == b) {
             if let Some((base_us, slice)) = same.first() {
@@ -64,7 +76,10 @@ impl IngestMeter {
                 BEFORE_ALL => 0,
                 base_us => base_us.saturating_add(self.base_us).saturating_sub(*event_us).max(0) as u64,
             };
-            self.lags.record(partition, *event_us, lag_us);
+            let bucket = self.lags.record(partition, *event_us, lag_us);
+            if let Some(drift) = &mut self.drift {
+                drift.record(*event_us, bucket);
+            }
             let newest_us = self.newest_us.as_mut().map(|newest| newest_of(newest, partition, *event_us));
             // In one partition stamps only rise, and most records leave them where they are.
             if (*base_us != last_us || only.is_none()) && self.steps.is_step(partition, *base_us) {
@@ -84,7 +99,13 @@ impl IngestMeter {
 
     /// What was counted.
     pub fn into_sums(self) -> IngestSums {
-        IngestSums { ledger: self.ledger.into_sums(), lags: self.lags.into_sums() }
+        let blocks = self.blocks.map(BlockMeter::into_sums).unwrap_or_default();
+        IngestSums {
+            ledger: self.ledger.into_sums(),
+            lags: self.lags.into_sums(),
+            drift: self.drift.map(DriftMeter::into_sums).unwrap_or_default(),
+            blocks,
+        }
     }
 }
 
@@ -105,5 +126,7 @@ impl IngestSums {
     pub fn merge(&mut self, other: &IngestSums) {
         self.ledger.merge(&other.ledger);
         self.lags.merge(&other.lags);
+        self.drift.merge(&other.drift);
+        self.blocks.merge(&other.blocks);
     }
 }

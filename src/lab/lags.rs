@@ -60,10 +60,34 @@ fn bounds(bucket: u64) -> (u64, u64) {
     (buckets::integer_from(fine), buckets::integer_upto(fine + (1 << JOINED) - 1))
 }
 
+fn filled(counts: &[u64]) -> impl Iterator<Item = LagBucket> + '_ {
+    (0u64..).zip(counts).filter(|(_, records)| **records > 0).map(|(bucket, records)| {
+        let (from_us, upto_us) = bounds(bucket);
+        LagBucket { from_us, upto_us, records: *records }
+    })
+}
+
+/// The buckets that hold records, ascending.
+pub fn buckets_of(counts: &[u64]) -> Vec<LagBucket> {
+    filled(counts).collect()
+}
+
+/// A quantile of lags, as the greatest lag of its bucket; buckets ascend. 0 if there are none.
+pub fn quantile(lags: &[(u64, u64)], permille: u64) -> u64 {
+    let total: u128 = lags.iter().map(|(_, records)| u128::from(*records)).sum();
+    let rank = (total * u128::from(permille)).div_ceil(1000);
+    let mut passed = 0u128;
+    let found = lags.iter().find(|(_, records)| {
+        passed += u128::from(*records);
+        passed >= rank
+    });
+    found.map_or(0, |(upto_us, _)| *upto_us)
+}
+
 impl LagMeter {
-    /// Counts a record.
+    /// Counts a record. Gives the bucket of its lag.
     #[inline]
-    pub fn record(&mut self, partition: u32, event_time_us: i64, lag_us: u64) {
+    pub fn record(&mut self, partition: u32, event_time_us: i64, lag_us: u64) -> usize {
         let (from, to) = self.hour_us;
         if event_time_us < from || event_time_us >= to || self.place.0 != u64::from(partition) {
             self.move_to(partition, event_time_us);
@@ -73,6 +97,7 @@ impl LagMeter {
             Some(count) => *count += 1,
             None => self.grow(bucket),
         }
+        bucket
     }
 
     #[cold]
@@ -121,13 +146,9 @@ impl LagSums {
 
     /// By partition order and hour of day: the buckets that hold records, ascending.
     pub fn rows(&self) -> impl Iterator<Item = (usize, u64, LagBucket)> + '_ {
-        self.counts.iter().flat_map(|((partition, hour), counts)| {
-            let filled = (0u64..).zip(counts).filter(|(_, records)| **records > 0);
-            filled.map(|(bucket, records)| {
-                let (from_us, upto_us) = bounds(bucket);
-                (*partition as usize, *hour, LagBucket { from_us, upto_us, records: *records })
-            })
-        })
+        self.counts
+            .iter()
+            .flat_map(|((partition, hour), counts)| filled(counts).map(|bucket| (*partition as usize, *hour, bucket)))
     }
 
     /// All partitions and hours together, ascending, empty buckets left out.
@@ -160,14 +181,16 @@ mod tests {
     fn partitions_and_hours_are_kept_apart_and_merge() {
         let records = [(0, 0, 5), (1, HOUR_US, 5), (0, 24 * HOUR_US, 5), (0, -1, 100), (1, HOUR_US + 1, 0)];
         let mut whole = LagMeter::default();
-        records.iter().for_each(|(p, et, lag)| whole.record(*p, *et, *lag));
+        for (partition, event_time, lag) in records {
+            let _ = whole.record(partition, event_time, lag);
+        }
         let whole = whole.into_sums();
         let rows: Vec<_> = whole.rows().map(|(p, hour, b)| (p, hour, b.from_us, b.upto_us, b.records)).collect();
         assert_eq!(rows, [(0, 0, 5, 5, 2), (0, 23, 96, 103, 1), (1, 1, 0, 0, 1), (1, 1, 5, 5, 1)]);
         let mut merged = LagSums::default();
         for record in records.iter().rev() {
             let mut one = LagMeter::default();
-            one.record(record.0, record.1, record.2);
+            let _ = one.record(record.0, record.1, record.2);
             merged.merge(&one.into_sums());
         }
         assert_eq!(merged, whole);

@@ -18,7 +18,9 @@
 //! others every state is kept until no cell can change it, then dealt out to the cells and dropped. All figures are sums of
 //! integers, exact sums or maxima, so that what workers find adds up to the same bytes in any order.
 
+pub mod blocks;
 pub mod buckets;
+pub mod drift;
 pub mod figures;
 pub mod files;
 pub mod grid;
@@ -28,6 +30,7 @@ pub mod ledger;
 pub mod outcome;
 pub mod pairs;
 pub mod plan;
+pub mod recommend;
 pub mod report;
 pub mod show;
 pub mod steps;

@@ -14,6 +14,7 @@
 //! Cost: a pair without late records, its row and a place in a sorted list; others, a few operations per late stamp and delay until a delay has
 //! them all on time. Memory: the late pairs of windows not settled.
 
+use super::blocks::Slots;
 use super::figures::{self, Comparison, Figures, difference};
 use super::grid::Grid;
 use super::timeline::WindowReport;
@@ -111,6 +112,7 @@ struct Window {
 /// Follows the pairs of one worker.
 pub struct PairMeter {
     grid: Arc<Grid>,
+    slots: Option<Slots>,
     assigner: Assigner,
     publisher: Publisher,
     /// Index of the aggregate that holds a group's least stamp.
@@ -143,12 +145,13 @@ pub fn measured(view: &ViewPlan, plan: &WindowedPlan) -> Vec<usize> {
 }
 
 impl PairMeter {
-    /// For a view whose tables hold the least stamp.
-    pub fn new(grid: &Arc<Grid>, view: &ViewPlan, plan: &WindowedPlan) -> Self {
+    /// For a view whose tables hold the least stamp. `slots`: errors of first results are wanted by block of event time.
+    pub fn new(grid: &Arc<Grid>, view: &ViewPlan, plan: &WindowedPlan, slots: Option<Slots>) -> Self {
         let (spec, count) = table_spec(plan);
         let measured = measured(view, plan);
         PairMeter {
             grid: Arc::clone(grid),
+            slots,
             assigner: Assigner::new(plan.window),
             publisher: Publisher::new(plan, &view.output, count),
             first_stamp: spec.aggregates.len().saturating_sub(1),
@@ -185,6 +188,7 @@ impl PairMeter {
     fn settle_window(&mut self, window: Window) -> WindowReport {
         let Window { end_us, mut visible, mut failed, late, store, mut report, opens } = window;
         let mut rows = Vec::new();
+        let slot = self.slots.map(|slots| slots.of(self.assigner.bounds(report.window).0));
         for pair in late.values() {
             if let Some(first) = pair.first.as_ref().filter(|row| row.visible) {
                 visible = visible.saturating_sub(1);
@@ -197,9 +201,18 @@ impl PairMeter {
                 at = late.before;
             }
             rows.reverse();
-            let dealer =
-                Dealer { grid: &self.grid, figures: &mut self.figures, report: &mut report, store: &store, end_us };
+            let dealer = Dealer {
+                grid: &self.grid,
+                figures: &mut self.figures,
+                report: &mut report,
+                store: &store,
+                slot,
+                end_us,
+            };
             dealer.deal(pair.first.as_ref(), &rows);
+        }
+        if let Some(slot) = slot.filter(|_| visible > 0) {
+            self.figures.block_compared(slot, 0..self.grid.delays(), visible);
         }
         self.figures.same += visible;
         self.figures.same_failed += failed;
@@ -348,6 +361,8 @@ struct Dealer<'a> {
     figures: &'a mut Figures,
     report: &'a mut WindowReport,
     store: &'a Store,
+    /// Of the window, if errors are wanted by block.
+    slot: Option<i64>,
     end_us: i64,
 }
 
@@ -388,6 +403,9 @@ impl Dealer<'_> {
                         *failed += u64::from(row.failed);
                     });
                     self.report.closing.iter_mut().skip(delay).for_each(|n| *n += 1);
+                    if let Some(slot) = self.slot {
+                        self.figures.block_compared(slot, delay..self.grid.delays(), 1);
+                    }
                 }
                 self.first_truth(run, delay, truth);
                 return;
@@ -407,10 +425,23 @@ impl Dealer<'_> {
         let delays = start..end;
         let same = self.store.same(row, truth);
         self.figures.first_truth(&delays, same);
+        self.block_compared(&delays, same, row, truth);
         if !same {
             for column in 0..self.figures.columns {
                 let (a, b) = (self.store.number(row, column), self.store.number(truth, column));
                 self.figures.first_truth_off(&delays, column, difference(a, b));
+            }
+        }
+    }
+
+    /// The comparison of a first row with the truth at the longest horizon, by block of event time.
+    fn block_compared(&mut self, delays: &Range<usize>, same: bool, row: &Row, truth: &Row) {
+        let Some(slot) = self.slot else { return };
+        self.figures.block_compared(slot, delays.clone(), 1);
+        if !same {
+            for column in 0..self.figures.columns {
+                let (a, b) = (self.store.number(row, column), self.store.number(truth, column));
+                self.figures.block_off(slot, delays.clone(), column, difference(a, b));
             }
         }
     }
@@ -534,6 +565,10 @@ impl Dealer<'_> {
         let (Some(row), Some(against)) = (row, against) else { return };
         let same = self.store.same(row, against);
         self.figures.compared(delay, cells, comparison, same);
+        if comparison == Comparison::FirstTruth {
+            // These cells reach to the longest horizon.
+            self.block_compared(&(delay..delay + 1), same, row, against);
+        }
         if !same {
             for column in 0..self.figures.columns {
                 let (a, b) = (self.store.number(row, column), self.store.number(against, column));

@@ -1,6 +1,9 @@
 //! From a program and a grid to what is run once: one table and one view, under the least delay and the longest reach.
 
+use super::blocks::Slots;
 use super::grid::Grid;
+use super::recommend::RecommendPlan;
+use super::recommend::condition::Condition;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::expr::build::did_you_mean;
@@ -76,6 +79,10 @@ pub struct LabPlan {
     pub arrival: bool,
     /// The policy that stands in the place of the grid's delays, of which there is one then.
     pub policy: Option<PolicyPlan>,
+    /// How event time is cut into blocks.
+    pub slots: Slots,
+    /// What a setting is to hold that is recommended.
+    pub recommend: Option<RecommendPlan>,
 }
 
 /// What is asked of the lab.
@@ -93,6 +100,8 @@ pub struct LabSettings {
     pub arrival: Option<bool>,
     /// Policies to hold beside the grid.
     pub policies: Vec<PolicyPlan>,
+    /// Conditions on a setting to recommend; none: nothing is recommended.
+    pub recommend: Vec<Condition>,
 }
 
 impl LabPlan {
@@ -124,6 +133,7 @@ impl LabPlan {
             return Err(Error::usage(format!("{name} reads no table")));
         };
         check(table, settings)?;
+        check_conditions(settings, view, windowed)?;
         let horizons_us = settings.horizons_us.clone().unwrap_or_else(|| match view.horizon_us {
             Some(horizon_us) => vec![None, Some(horizon_us)],
             None => vec![None],
@@ -154,6 +164,8 @@ impl LabPlan {
             declared_delay_us: table.delay_us,
             declared_horizon_us: view.horizon_us,
             arrival: settings.arrival.unwrap_or(table.arrival_time.is_some()),
+            slots: Slots::new(&windowed.window),
+            recommend: recommended(settings, windowed).filter(|_| policy.is_none()),
             policy,
         })
     }
@@ -205,6 +217,33 @@ pub(super) fn find<'a>(program: &'a Program, name: Option<&str>) -> Result<&'a V
             None => error.with_hint(format!("views with windows: {}", names())),
         }
     })
+}
+
+fn recommended(settings: &LabSettings, windowed: &WindowedPlan) -> Option<RecommendPlan> {
+    let conditions = settings.recommend.clone();
+    (!conditions.is_empty()).then(|| RecommendPlan { conditions, slots: Slots::new(&windowed.window) })
+}
+
+/// Conditions on errors are about columns that are measured.
+fn check_conditions(settings: &LabSettings, view: &ViewPlan, windowed: &WindowedPlan) -> Result<()> {
+    let measured = super::pairs::measured(view, windowed);
+    let names: Vec<&str> =
+        measured.iter().filter_map(|at| view.output.get(*at)).map(|(name, _)| name.as_str()).collect();
+    for condition in &settings.recommend {
+        let Condition::FirstResultError(column, _) = condition else { continue };
+        if names.is_empty() {
+            return Err(Error::usage("--recommend: first_result_error: the view has no columns that are numbers")
+                .with_hint("measured are numbers and intervals that depend on an aggregate"));
+        }
+        if let Some(column) = column.as_deref().filter(|column| !names.contains(column)) {
+            let error = Error::usage(format!("--recommend: expected a measured column, found '{column}'"));
+            return Err(match did_you_mean(column, names.iter().copied()) {
+                Some(near) => error.with_hint(format!("did you mean \"{near}\"?")),
+                None => error.with_hint(format!("measured columns: {}", names.join(", "))),
+            });
+        }
+    }
+    Ok(())
 }
 
 fn check(table: &TablePlan, settings: &LabSettings) -> Result<()> {

@@ -3,17 +3,21 @@
 //! Nothing here depends on how the input was read or by how many workers: there are no seconds and no memory of this run.
 //! `docs/lateness.md` defines every figure, with unit and bound.
 
+use super::blocks::BlockSums;
 use super::buckets;
+use super::drift;
 use super::figures::{self, COMPARISONS, CellSums, Figures, Off};
+use super::lags::{LagBucket, quantile};
 use super::ledger::CellRecords;
 use super::outcome::Outcome;
 use super::pairs::measured;
 use super::plan::{LabPlan, LabSet};
+use super::recommend::choose::{self, Recommendation};
 use super::timeline::Latency;
 use crate::aggregate::table::Table;
 use crate::engine::ingest::table_spec;
 use crate::engine::output::Ending;
-use crate::plan::{ViewPlan, WindowedPlan};
+use crate::plan::{TablePlan, ViewPlan, WindowedPlan};
 use crate::sink::summary::LagSummary;
 use serde::Serialize;
 
@@ -46,12 +50,20 @@ pub struct Report {
     pub records: RecordsRead,
     /// Lags of all records behind the newest event.
     pub lags: Vec<LagRow>,
+    /// Lags by stretch of event time.
+    pub drift: Vec<DriftRow>,
     /// By delay.
     pub delays: Vec<DelayFigures>,
     /// By delay, then horizon.
     pub cells: Vec<Cell>,
     /// Policies beside the grid.
     pub policies: Vec<PolicyFigures>,
+    /// What is recommended, if something was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recommendation: Option<Recommendation>,
+    /// The event-time column, as SQL writes it.
+    #[serde(skip)]
+    pub event_time: String,
     /// Rows of `lags.csv`.
     #[serde(skip)]
     pub lags_by_partition: Vec<(String, u64, LagRow)>,
@@ -79,6 +91,23 @@ pub struct LagRow {
     pub upto_us: u64,
     /// Records.
     pub records: u64,
+}
+
+/// Lags of the records of a stretch of event time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct DriftRow {
+    /// Where it begins, µs since 1970.
+    pub from_us: i64,
+    /// Where it ends, µs since 1970; not in it.
+    pub upto_us: i64,
+    /// Records.
+    pub records: u64,
+    /// Half of the lags are at most this, µs; quantiles are those of buckets, too high by at most 1/8 of themselves.
+    pub p50_us: u64,
+    /// 90 %.
+    pub p90_us: u64,
+    /// 99 %.
+    pub p99_us: u64,
 }
 
 /// What depends on the delay alone.
@@ -268,11 +297,8 @@ impl Report {
             };
             cells.push(cell);
         }
-        let lag = |bucket: super::lags::LagBucket| LagRow {
-            from_us: bucket.from_us,
-            upto_us: bucket.upto_us,
-            records: bucket.records,
-        };
+        let lag =
+            |bucket: LagBucket| LagRow { from_us: bucket.from_us, upto_us: bucket.upto_us, records: bucket.records };
         let partitions = ending.tables.get(at).map_or(&[][..], |table| table.partitions.as_slice());
         let names = |partition: usize| partitions.get(partition).cloned().unwrap_or_default();
         let lags = &outcome.ingest.lags;
@@ -297,6 +323,7 @@ impl Report {
                 judged: ledger.records.read - ledger.records.filtered - ledger.records.rejected_total(),
             },
             lags: lags.total().into_iter().map(lag).collect(),
+            drift: drift_rows(&outcome.ingest.drift, plan),
             lags_by_partition: lags.rows().map(|(p, hour, bucket)| (names(p), hour, lag(bucket))).collect(),
             delays: grid
                 .delays_us()
@@ -310,6 +337,17 @@ impl Report {
                 .collect(),
             cells,
             policies: Vec::new(),
+            recommendation: plan.recommend.as_ref().map(|asked| {
+                let sums = choose::Sums {
+                    contributions: &outcome.ingest.blocks,
+                    errors: &figures.errors,
+                    latencies: &outcome.timeline.in_time,
+                };
+                let names: Vec<String> = columns.iter().filter_map(output_name).collect();
+                let own = grid.horizons_us().iter().position(|horizon| *horizon == plan.declared_horizon_us);
+                choose::choose(asked, grid, &sums, (&names, partitions), own.unwrap_or(0))
+            }),
+            event_time: plan.table().map(event_time).unwrap_or_default(),
         })
     }
 
@@ -320,10 +358,26 @@ impl Report {
     }
 }
 
+/// The event-time column, in quotes if it needs them.
+fn event_time(table: &TablePlan) -> String {
+    let name = table.event_time.and_then(|at| table.columns.get(at)).map_or("", |column| column.name.as_str());
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '.';
+    if name.chars().all(plain) { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+}
+
 /// Estimated bytes that a pair takes in a table: its key and the fixed part of its states.
 fn pair_bytes(windowed: &WindowedPlan) -> u64 {
     let (spec, _) = table_spec(&WindowedPlan { first_stamp: false, ..windowed.clone() });
     Table::bytes_per_group(&spec) as u64
+}
+
+fn drift_rows(sums: &BlockSums, plan: &LabPlan) -> Vec<DriftRow> {
+    let row = |(from_us, upto_us, lags): (i64, i64, Vec<LagBucket>)| {
+        let lags: Vec<(u64, u64)> = lags.iter().map(|lag| (lag.upto_us, lag.records)).collect();
+        let [p50_us, p90_us, p99_us] = [500, 900, 990].map(|permille| quantile(&lags, permille));
+        DriftRow { from_us, upto_us, records: lags.iter().map(|(_, n)| n).sum(), p50_us, p90_us, p99_us }
+    };
+    drift::rows(sums, &plan.slots).into_iter().map(row).collect()
 }
 
 /// Whether the view has columns to measure.

@@ -1,5 +1,7 @@
 //! The report in a few lines, for a terminal.
 
+use super::lags::quantile;
+use super::recommend::choose::{Recommendation, Setting};
 use super::report::{Cell, LagRow, LatencyFigures, Report};
 use crate::sink::summary::grouped;
 use crate::time::format_duration;
@@ -58,10 +60,75 @@ pub fn show(report: &Report) -> String {
         let (mean, max) = (rough(policy.delay_mean_us.unwrap_or(0)), rough(policy.delay_max_us.unsigned_abs()));
         let _ = writeln!(out, "({number}) {}: delay {mean} on average, {max} at most", policy.policy);
     }
+    if let Some(recommendation) = &report.recommendation {
+        recommended(report, recommendation, &mut out);
+    }
     if !report.policies.is_empty() && report.truth != "all" {
         out.push_str("policies are held against their own results at the greatest horizon\n");
     }
     out
+}
+
+/// What is recommended, in a few lines, and the SQL for it.
+fn recommended(report: &Report, found: &Recommendation, out: &mut String) {
+    let asked = found.conditions.join(" and ");
+    let (chosen, checked) = (found.blocks_chosen_by, found.blocks_checked_on);
+    let block = rough(found.block_us.unsigned_abs());
+    let blocks = if chosen == 1 { "block" } else { "blocks" };
+    let Some(setting) = &found.setting else {
+        let _ = writeln!(
+            out,
+            "\nno delay and horizon of the grid hold {asked} ({chosen} {blocks} of {block}); the greatest:"
+        );
+        found.nearest.iter().for_each(|setting| results(setting, out));
+        return;
+    };
+    let horizon = setting.horizon_us.map_or_else(|| "none".to_owned(), format_duration);
+    let delay = format_duration(setting.delay_us);
+    let _ = writeln!(out, "\nrecommended: delay {delay}, horizon {horizon}, for {asked}");
+    let _ = writeln!(out, "chosen by the first {chosen} {blocks} of {block}, checked on the {checked} after them:");
+    results(setting, out);
+    for (what, parts) in [("partitions", &setting.by_partition), ("hours of day (UTC)", &setting.by_hour)] {
+        let mut broken: Vec<_> = parts.iter().filter(|part| part.holds == Some(false)).collect();
+        if broken.is_empty() {
+            continue;
+        }
+        broken.sort_by(|a, b| a.completeness.total_cmp(&b.completeness).then_with(|| a.name.cmp(&b.name)));
+        let worst = broken.iter().take(5).map(|part| format!("{} {}", part.name, percent(Some(part.completeness))));
+        let worst = worst.collect::<Vec<_>>().join(", ");
+        let _ = writeln!(out, "  completeness is below that in {} of {} {what}: {worst}", broken.len(), parts.len());
+    }
+    match &found.safe {
+        Some(safe) if (safe.delay_us, safe.horizon_us) == (setting.delay_us, setting.horizon_us) => {}
+        Some(safe) => {
+            let horizon = safe.horizon_us.map_or_else(|| "none".to_owned(), format_duration);
+            let delay = format_duration(safe.delay_us);
+            let _ = writeln!(out, "to hold at the worse end of the intervals too: delay {delay}, horizon {horizon}");
+        }
+        None if setting.results.iter().any(|result| result.interval.is_some()) => {
+            out.push_str("no setting of the grid holds at the worse end of the intervals\n");
+        }
+        None => out.push_str("too few blocks for intervals\n"),
+    }
+    let et = &report.event_time;
+    let _ = writeln!(out, "  WATERMARK FOR {et} AS {et} - INTERVAL '{delay}'");
+    if setting.horizon_us.is_some() {
+        let _ = writeln!(out, "  CREATE MATERIALIZED VIEW … WITH (horizon = '{horizon}')");
+    }
+}
+
+fn results(setting: &Setting, out: &mut String) {
+    for result in &setting.results {
+        let interval =
+            result.interval.map(|(low, high)| format!(" ({} to {})", percent(Some(low)), percent(Some(high))));
+        let later = match (result.checked, result.holds_later) {
+            (Some(value), Some(true)) => format!("later {}, holds", percent(Some(value))),
+            (Some(value), _) => format!("later {}, does NOT hold", percent(Some(value))),
+            (None, _) => "nothing to check it on".to_owned(),
+        };
+        let (chosen, interval) = (percent(result.chosen), interval.unwrap_or_default());
+        let _ = writeln!(out, "  {}: {chosen}{interval}; {later}", result.condition);
+    }
 }
 
 /// A line of the table.
@@ -98,18 +165,9 @@ fn lags(lags: &[LagRow], out: &mut String) {
     if total == 0 {
         return;
     }
-    let at = |permille: u64| {
-        let rank = (u128::from(total) * u128::from(permille)).div_ceil(1000);
-        let mut passed = 0u128;
-        lags.iter()
-            .find(|lag| {
-                passed += u128::from(lag.records);
-                passed >= rank
-            })
-            .map_or(0, |lag| lag.upto_us)
-    };
+    let buckets: Vec<(u64, u64)> = lags.iter().map(|lag| (lag.upto_us, lag.records)).collect();
     let quantiles = [(500, "p50"), (900, "p90"), (990, "p99"), (1000, "max")];
-    let quantiles = quantiles.map(|(permille, name)| match at(permille) {
+    let quantiles = quantiles.map(|(permille, name)| match quantile(&buckets, permille) {
         0 => format!("{name} 0s"),
         upto_us => format!("{name} ≤ {}", rough(upto_us)),
     });

@@ -18,7 +18,9 @@
 //! Whatever a worker has yet to tell concerns pairs whose first stamp is at or after its frontier `f`, so that under a delay
 //! nothing changes any more before `f` shifted and rounded. Memory: window ends between the frontier and the newest event.
 
+use super::blocks::{BlockSums, Slots};
 use super::grid::Grid;
+use super::recommend::RecommendPlan;
 use super::steps::Step;
 use crate::sink::summary::Lags;
 use crate::time::Instant;
@@ -115,6 +117,9 @@ pub struct Timeline {
     /// By stamp and partition, the first.
     steps: BTreeMap<(i64, u32), Step>,
     latency: Vec<Latency>,
+    /// What recommendations are held against, and windows by block: by delay those with a latency, then by bound and delay those in time.
+    recommend: Option<(Slots, Vec<u64>)>,
+    in_time: BlockSums,
     frontier_us: i64,
 }
 
@@ -127,12 +132,16 @@ pub struct TimelineSums {
     pub correctable_max: Vec<u64>,
     /// By delay.
     pub latency: Vec<Latency>,
+    /// Windows by block of event time, if a setting is to be recommended: by delay those with a latency, then by bound and delay those in time.
+    pub in_time: BlockSums,
 }
 
 impl Timeline {
     /// Of a grid over these windows.
-    pub fn new(grid: &Arc<Grid>, assigner: Assigner) -> Self {
+    pub fn new(grid: &Arc<Grid>, assigner: Assigner, recommend: Option<&RecommendPlan>) -> Self {
         Timeline {
+            recommend: recommend.map(|plan| (plan.slots, plan.latency_bounds_us())),
+            in_time: BlockSums::default(),
             grid: Arc::clone(grid),
             assigner,
             open: vec![Peak::default(); grid.delays()],
@@ -227,6 +236,15 @@ impl Timeline {
                             let lag_us = arrived.saturating_sub(end_us);
                             latency.early += u64::from(lag_us < 0);
                             latency.lags.record(lag_us);
+                            if let Some((slots, bounds_us)) = &self.recommend {
+                                let slot = slots.of(self.assigner.bounds(*window).0);
+                                let (delays, lag_us) = (self.grid.delays(), u64::try_from(lag_us).unwrap_or(0));
+                                self.in_time.add(slot, 0, delays * (1 + bounds_us.len()), |counts| {
+                                    let within = std::iter::once(true).chain(bounds_us.iter().map(|us| lag_us <= *us));
+                                    let own = counts.iter_mut().skip(seen.delay).step_by(delays);
+                                    own.zip(within).for_each(|(n, within)| *n += u64::from(within));
+                                });
+                            }
                         }
                         None => latency.closed_at_end += 1,
                     }
@@ -258,6 +276,7 @@ impl Timeline {
             open_max: self.open.into_iter().map(Peak::finish).collect(),
             correctable_max: self.correctable.into_iter().map(Peak::finish).collect(),
             latency: self.latency,
+            in_time: self.in_time,
         }
     }
 }

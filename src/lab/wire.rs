@@ -1,5 +1,6 @@
 //! How what the lab finds travels between processes.
 
+use super::blocks::BlockSums;
 use super::figures::{COMPARISONS, COUNTS, Counts, Figures, Off, Part};
 use super::ingest::IngestSums;
 use super::lags::LagSums;
@@ -32,7 +33,8 @@ macro_rules! wire_fields {
 wire_fields!(Step, 32, base_us, partition, position, arrived_us);
 wire_fields!(LedgerSums, 16, differences, contributions);
 wire_fields!(LagSums, 8, counts);
-wire_fields!(IngestSums, 24, ledger, lags);
+wire_fields!(BlockSums, 16, doublings, blocks);
+wire_fields!(IngestSums, 56, ledger, lags, drift, blocks);
 wire_fields!(Off, 64, above, below, counts, undefined);
 
 impl Wire for WindowReport {
@@ -106,9 +108,10 @@ impl Wire for Part {
 }
 
 impl Wire for Figures {
-    const LEAST: usize = 96;
+    const LEAST: usize = 112;
     fn size(&self) -> usize {
         32 + self.same_from.size()
+            + self.errors.size()
             + self.parts.size()
             + self.last_correction_us.size()
             + self.off.size()
@@ -130,6 +133,7 @@ impl Wire for Figures {
         self.first_truth.put(out);
         self.first_truth_off.put(out);
         self.first_truth_max.put(out);
+        self.errors.put(out);
     }
     fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
         let what = "expected a number of columns or horizons";
@@ -147,6 +151,7 @@ impl Wire for Figures {
             first_truth: Wire::get(from)?,
             first_truth_off: Wire::get(from)?,
             first_truth_max: Wire::get(from)?,
+            errors: Wire::get(from)?,
         })
     }
 }
@@ -180,6 +185,7 @@ mod tests {
         figures.first_truth_off(&(0..1), 1, Difference::Relative(0.5));
         figures.revision(0, 1, 3);
         figures.last_correction(0, &(1..2), 77);
+        figures.errors.add(-9, 0, 3, |counts| counts[2] += 5);
         survives(&figures);
         let mut report = WindowReport::new(-3, &grid);
         survives(&report);
@@ -191,6 +197,8 @@ mod tests {
         survives(&sums);
         sums.ledger = LedgerSums { differences: vec![vec![1, -1], vec![]], contributions: 6 };
         sums.lags.counts.insert((1, 23), vec![0, 4]);
+        sums.blocks.add(7, 65, 1, |counts| counts[0] += 1);
+        sums.drift.add(-7, 0, 3, |counts| counts[2] += 1);
         survives(&sums);
     }
 }

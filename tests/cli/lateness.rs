@@ -69,10 +69,18 @@ fn workers_processes_and_block_sizes_change_no_byte() {
         let texts = ["grid.csv", "lags.csv", "report.json"].map(|name| folder.read(&format!("r/{name}")));
         (ran.stdout, texts)
     };
-    let one = files(&[]);
-    assert!(one.1[2].contains("\"latency_in\": \"event\""));
-    for more in [&["-w", "3"][..], &["-w", "2", "--block-bytes", "64"], &["--local-processes", "2"]] {
-        assert_eq!(files(more), one, "{more:?}");
+    let recommend = [
+        "--recommend",
+        "completeness >= 60%, final_completeness >= 90%",
+        "--recommend=first_result_error <= 95% and p90_latency <= 2m",
+    ];
+    for asked in [&[][..], &recommend] {
+        let one = files(asked);
+        assert!(one.1[2].contains("\"latency_in\": \"event\""));
+        assert_eq!(one.0.contains("\nrecommended: delay "), !asked.is_empty(), "{}", one.0);
+        for more in [&["-w", "3"][..], &["-w", "2", "--block-bytes", "64"], &["--local-processes", "2"]] {
+            assert_eq!(files(&[asked, more].concat()), one, "{more:?}");
+        }
     }
 }
 
@@ -84,7 +92,7 @@ fn wrong_settings_are_named() {
                FROM TUMBLE(t, et, INTERVAL '1 hour') GROUP BY window_start, window_end;
                CREATE SINK s FROM hours WITH (connector = 'stdout');";
     let plain = [("", none), ("", two), (", late_records = 'drop'", "")];
-    let cases: [(usize, &[&str], &str); 10] = [
+    let cases: [(usize, &[&str], &str); 14] = [
         (0, &["--delays", ""], "--delays: expected a duration such as 5s or 1h30m"),
         (0, &["--delays", "5s..1s/4"], "--delays: expected a range that ascends, found \"5s..1s/4\""),
         (0, &["--delays", "5s,1s"], "--delays: expected each delay to be longer than the one before it"),
@@ -93,6 +101,18 @@ fn wrong_settings_are_named() {
         (0, &["--delays", "0s", "--view", "minute"], "--view: there is no view \"minute\""),
         (0, &["--delays", "0s", "--view", "rows"], "rows has no windows"),
         (0, &["--delays", "0s", "--latency", "arrival"], "--latency arrival: table \"t\" has no arrival times"),
+        (0, &["--delays", "0s", "--recommend", "complete >= 1"], "--recommend: expected a figure, found 'complete'"),
+        (
+            0,
+            &["--delays", "0s", "--recommend", "completeness <= 1"],
+            "--recommend: completeness: expected >=, found <=",
+        ),
+        (0, &["--delays", "0s", "--recommend", "p99_latency <= 3"], "--recommend: p99_latency: expected a unit"),
+        (
+            0,
+            &["--delays", "0s", "--recommend", "first_result_error(m) <= 1%"],
+            "--recommend: expected a measured column, found 'm'",
+        ),
         (1, &["--delays", "0s"], "--view: expected the name of one of 2 views"),
         (2, &["--delays", "0s"], "table \"t\" has late_records = 'drop'"),
     ];
@@ -121,4 +141,58 @@ fn rejects_are_counted_or_fail_the_pass() {
     assert_eq!(ran.status, 1);
     assert!(ran.stderr.starts_with("error: orders.csv:4: "), "{}", ran.stderr);
     assert!(!failing.path("r/grid.csv").exists());
+}
+
+/// What is recommended for the shipped earthquakes, and the lines to paste, against the ledgers of runs with them.
+#[test]
+fn a_recommendation_holds_in_a_run() {
+    let folder = Folder::with("none", "");
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/quakes");
+    let sql = std::fs::read_to_string(format!("{examples}/quakes.sql")).expect("an example");
+    let sql = sql.replace("examples/quakes", examples).replace("'out/", "'");
+    folder.write("q.sql", &sql);
+    let ran = folder.run(&[
+        "lateness",
+        "q.sql",
+        "--delays",
+        "0h..48h/16",
+        "--horizons",
+        "none,1d,3d",
+        "--recommend",
+        "completeness >= 90%, final_completeness >= 99%",
+        "--out",
+        "r",
+    ]);
+    assert_eq!(ran.status, 0, "{ran:?}");
+    let (_, lines) = ran.stdout.split_once("\nrecommended: ").expect("a recommendation");
+    let line = |marker: &str| {
+        let text = lines.lines().find_map(|line| line.split_once(marker)).expect(marker).1;
+        text.split_once('\'').expect("an end").0.to_owned()
+    };
+    let (delay, horizon) = (line("  WATERMARK FOR event_time AS event_time - INTERVAL '"), line("(horizon = '"));
+    let share = |delay: &str| {
+        let sql = sql.replace("INTERVAL '6 hours'\n)", &format!("INTERVAL '{delay}'\n)"));
+        assert_eq!(sql.matches(&format!("INTERVAL '{delay}'\n)")).count(), 1, "{sql}");
+        folder.write("run.sql", sql.replace("horizon = '3 days'", &format!("horizon = '{horizon}'")));
+        assert_eq!(folder.run(&["run", "run.sql", "--summary", "s.json"]).status, 0);
+        let ledger = folder.json("s.json")["views"][0]["ledger"]["records"].clone();
+        let count = |class: &str| ledger[class].as_u64().expect(class) as f64;
+        let all = count("on_time") + count("corrected") + count("partly_too_late") + count("too_late");
+        (count("on_time") / all, (all - count("too_late")) / all)
+    };
+    // Chosen by the first part alone; on the whole the later part, which is fuller, counts too.
+    let (first, last) = share(&delay);
+    assert!(first >= 0.9 && last >= 0.99, "{delay} {horizon}: {first} {last}");
+    let found = &folder.json("r/report.json")["recommendation"];
+    let setting = &found["setting"];
+    let cells = folder.json("r/report.json")["cells"].clone();
+    let own = |cell: &&serde_json::Value| {
+        cell["delay_us"] == setting["delay_us"] && cell["horizon_us"] == setting["horizon_us"]
+    };
+    let cell = cells.as_array().expect("cells").iter().find(own).expect("its cell");
+    for (name, share) in [("complete_first", first), ("complete_final", last)] {
+        assert!(cell[name].as_f64().is_some_and(|found| (found - share).abs() < 1e-12), "{name}: {cell}");
+    }
+    let (chosen, checked) = (&found["blocks_chosen_by"], &found["blocks_checked_on"]);
+    assert!(chosen.as_u64() > Some(10) && checked.as_u64() > Some(5), "{found}");
 }

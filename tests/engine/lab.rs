@@ -7,9 +7,14 @@ use crate::reference::{Expected, Input, reference};
 use crate::streams::{Dice, Raw, Stream, Told};
 use proptest::prelude::*;
 use slackwater::dataflow::{RunOptions, run};
+use slackwater::lab::blocks::BlockSums;
+use slackwater::lab::figures::ERROR_UNIT;
 use slackwater::lab::files;
+use slackwater::lab::outcome::Outcome;
 use slackwater::lab::pairs::measured;
 use slackwater::lab::plan::{LabPlan, LabSet, LabSettings};
+use slackwater::lab::recommend::condition::{self, Condition};
+use slackwater::lab::recommend::meter;
 use slackwater::lab::report::{DelayFigures, Report};
 use slackwater::oracle::{OracleRecord, Windows, windows_of};
 use slackwater::plan::{LateRecords, Program, TablePlan, ViewKind, ViewPlan, WindowedPlan};
@@ -30,7 +35,56 @@ fn lab(set: &LabSet, source: Arc<dyn Source>, workers: usize) -> Report {
     let complete = run(Arc::clone(&set.program), vec![source], &options, Box::new(collector.clone()));
     assert!(complete.expect("the pass ends well"), "the whole input is read");
     let ending = collector.take(&set.program).ending;
-    Report::of_set(set, &ending).expect("a report")
+    let report = Report::of_set(set, &ending).expect("a report");
+    if set.plans[0].recommend.is_some() {
+        blocks_add_up(&report, &ending.lab[0]);
+    }
+    report
+}
+
+/// What recommendations are made from adds up to the figures of the cells.
+fn blocks_add_up(report: &Report, outcome: &Outcome) {
+    let add = |sums: &BlockSums, groups: std::ops::Range<u64>| {
+        let mut all: Vec<u64> = Vec::new();
+        for (_, counts) in sums.blocks().values().flatten().filter(|(group, _)| groups.contains(group)) {
+            all.resize(all.len().max(counts.len()), 0);
+            all.iter_mut().zip(counts).for_each(|(a, b)| *a += b);
+        }
+        move |at: usize| all.get(at).copied().unwrap_or(0)
+    };
+    let (delays, horizons) = (report.delays.len(), report.cells.len() / report.delays.len());
+    let blocks = &outcome.ingest.blocks;
+    for groups in [meter::ALL..meter::ALL + 1, meter::HOURS..meter::HOURS + 24, meter::PARTITIONS..u64::MAX] {
+        let contributions = add(blocks, groups);
+        for delay in 0..delays {
+            let records = &report.cell(delay, 0).expect("a cell").records;
+            let missing = records.contributions_late + records.contributions_too_late;
+            let all = records.contributions_on_time + missing;
+            assert_eq!((contributions(0), contributions(1 + delay)), (all, missing));
+        }
+    }
+    let dropped = add(blocks, meter::DROPPED..meter::DROPPED + 1);
+    for (at, cell) in report.cells.iter().enumerate() {
+        assert_eq!(dropped(at), cell.records.contributions_too_late);
+    }
+    let none = BlockSums::default();
+    let errors = add(outcome.figures.as_ref().map_or(&none, |figures| &figures.errors), 0..1);
+    let in_time = add(&outcome.timeline.in_time, 0..1);
+    let columns = report.columns.len();
+    for (delay, figures) in report.delays.iter().enumerate() {
+        assert_eq!(in_time(delay), figures.latency.windows);
+        assert!(in_time(delays + delay) <= in_time(delay));
+        let accuracy = &report.cell(delay, horizons - 1).expect("a cell").first_truth;
+        assert_eq!(errors(delay), accuracy.compared);
+        for (column, error) in accuracy.columns.iter().enumerate() {
+            assert_eq!(errors(delays * (1 + columns + column) + delay), error.undefined);
+            let defined = accuracy.compared - error.undefined;
+            let mean = errors(delays * (1 + column) + delay) as f64 / ERROR_UNIT as f64 / defined.max(1) as f64;
+            // Greater sizes than 1,024 are cut.
+            let near = |expected: f64| (mean - expected).abs() <= 1e-6 * expected.max(1.0) || error.max > Some(1024.0);
+            assert!(defined == 0 || near(error.mean.unwrap_or(0.0)), "{mean} {error:?}");
+        }
+    }
 }
 
 /// The program with one view, under a delay and a horizon.
@@ -148,6 +202,11 @@ fn check_delay(
     (expected != found).then(|| format!("latency: expected {expected:?}, found {found:?}"))
 }
 
+/// Something of every kind.
+fn asked() -> Vec<Condition> {
+    condition::parse("completeness >= 90%, final_completeness >= 95%, p99_latency <= 2s").expect("conditions")
+}
+
 /// A grid for a stream, its delays and horizons around the stream's unit.
 fn settings(unit_us: i64, dice: &mut Dice) -> LabSettings {
     let mut delays_us: Vec<i64> =
@@ -167,6 +226,7 @@ fn settings(unit_us: i64, dice: &mut Dice) -> LabSettings {
         unbounded: dice.one_in(4),
         arrival: dice.pick(&[None, None, Some(false)]),
         policies: Vec::new(),
+        recommend: if dice.one_in(2) { asked() } else { Vec::new() },
     }
 }
 
@@ -300,6 +360,7 @@ fn example(file: &str, view: Option<&str>, delays: &str, horizons: &str, cells: 
         view: view.map(str::to_owned),
         delays_us: slackwater::lab::grid::parse_delays(delays).expect("delays"),
         horizons_us: Some(slackwater::lab::grid::parse_horizons(horizons).expect("horizons")),
+        recommend: asked(),
         ..LabSettings::default()
     };
     let set = LabSet::new(&program, &settings).expect("a plan");

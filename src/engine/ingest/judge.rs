@@ -69,6 +69,9 @@ impl ViewIngest {
                 current = Some((slice, assigner.first_end(slice), assigner.slice_bounds(slice), list));
             }
             let Some((slice, first_end, _, list)) = &mut current else { continue };
+            if self.keep_judged {
+                out.judged.push((row, *slice));
+            }
             if stamp < *first_end {
                 list.push(at as u32);
                 classes.on_time(row);
@@ -101,7 +104,7 @@ impl ViewIngest {
         let stamp = stamped.stamp(r);
         let (mut accepted, mut late, mut dropped) = (0u64, 0u64, 0u64);
         if self.keep_late {
-            out.late.push((stamp, slice));
+            out.late.push((stamp, slice, row));
         }
         for k in assigner.windows_of_slice(slice) {
             let window = assigner.bounds(k);

@@ -98,8 +98,10 @@ pub struct Ingested {
     pub too_late: Vec<TooLate>,
     /// Rejected by this view, ascending.
     pub rejects: Vec<ViewReject>,
-    /// Stamp and slice of the records that are late for some window, if they are asked for.
-    pub late: Vec<(i64, i64)>,
+    /// Stamp, slice and row of the records that are late for some window, if they are asked for.
+    pub late: Vec<(i64, i64, u32)>,
+    /// Row and slice of all records that have windows, if they are asked for.
+    pub judged: Vec<(u32, i64)>,
 }
 
 /// One view, ready to take blocks. Cheap to share.
@@ -114,6 +116,7 @@ pub struct ViewIngest {
     names: Vec<String>,
     keep_too_late: bool,
     keep_late: bool,
+    keep_judged: bool,
     pre_aggregation: Option<PreAggregation>,
 }
 
@@ -159,6 +162,7 @@ impl ViewIngest {
             names: table.columns.iter().map(|c| c.name.clone()).collect(),
             keep_too_late: view.late.is_some(),
             keep_late: false,
+            keep_judged: false,
             pre_aggregation: match &view.kind {
                 ViewKind::PassThrough(_) => None,
                 ViewKind::Windowed(plan) => Some(PreAggregation::new(table_spec(plan).0)),
@@ -177,6 +181,13 @@ impl ViewIngest {
     #[must_use]
     pub fn keeping_late(mut self) -> Self {
         self.keep_late = true;
+        self
+    }
+
+    /// Gives rows and slices of all records with windows as well.
+    #[must_use]
+    pub fn keeping_judged(mut self) -> Self {
+        self.keep_judged = true;
         self
     }
 
