@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::lab::plan::{HINT, LabSet, LabSettings};
 use crate::lab::recommend::condition::{self, Condition};
 use crate::lab::report::Report;
-use crate::lab::{files, grid, show};
+use crate::lab::{files, grid, page, show};
 use crate::plan::{OnError, TablePlan};
 use crate::sink::block::ChangeRun;
 use crate::sink::file::{PipeWait, Prepared};
@@ -78,7 +78,7 @@ pub struct LatenessArgs {
     /// What result latencies are measured in [default: arrival time if the table has it].
     #[arg(long, value_enum)]
     latency: Option<LatencyIn>,
-    /// Directory for grid.csv, lags.csv and report.json; made if it is not there.
+    /// Directory for report.html, frontier.svg, report.json, grid.csv and lags.csv; made if it is not there.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Worker threads, of each process. No figure depends on it.
@@ -250,6 +250,9 @@ struct LabOutput {
     outputs: Vec<(File, Output)>,
     prepared: Vec<Prepared>,
     found: Found,
+    /// Where the grid goes as Parquet.
+    #[cfg(feature = "parquet")]
+    parquet: Option<(PathBuf, PipeWait)>,
 }
 
 #[derive(Clone, Copy)]
@@ -257,7 +260,17 @@ enum File {
     Grid,
     Lags,
     Report,
+    Page,
+    Frontier,
 }
+
+const FILES: [(File, &str); 5] = [
+    (File::Grid, "grid.csv"),
+    (File::Lags, "lags.csv"),
+    (File::Report, "report.json"),
+    (File::Page, "report.html"),
+    (File::Frontier, "frontier.svg"),
+];
 
 impl LabOutput {
     fn open(
@@ -272,12 +285,20 @@ impl LabOutput {
             std::fs::create_dir_all(directory).map_err(|e| {
                 Error::output("cannot make the directory").at(directory.display().to_string()).with_source(e)
             })?;
-            for (file, name) in [(File::Grid, "grid.csv"), (File::Lags, "lags.csv"), (File::Report, "report.json")] {
+            for (file, name) in FILES {
                 outputs.push((file, Output::file(directory.join(name), wait)?));
             }
         }
         let files = sources.iter().flat_map(|source| source.lanes()).map(|lane| lane.files.clone()).collect();
-        Ok(LabOutput { plan: Arc::clone(plan), files, outputs, prepared: Vec::new(), found: Arc::clone(found) })
+        Ok(LabOutput {
+            plan: Arc::clone(plan),
+            files,
+            outputs,
+            prepared: Vec::new(),
+            found: Arc::clone(found),
+            #[cfg(feature = "parquet")]
+            parquet: directory.map(|directory| (directory.join("grid.parquet"), wait.clone())),
+        })
     }
 }
 
@@ -308,9 +329,15 @@ impl RunOutput for LabOutput {
                 File::Lags => files::lags_csv(&report),
                 File::Report => files::report_json(&report)
                     .map_err(|e| Error::output("cannot write the report as JSON").with_source(e))?,
+                File::Page => page::html(&report),
+                File::Frontier => page::frontier_svg(&report).unwrap_or_default(),
             };
             output.text().push_str(&text);
             self.prepared.push(output.prepare()?);
+        }
+        #[cfg(feature = "parquet")]
+        if let Some((path, wait)) = &self.parquet {
+            self.prepared.push(grid_parquet(&report, path, wait)?);
         }
         *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
         Ok(())
@@ -318,4 +345,31 @@ impl RunOutput for LabOutput {
     fn complete(&mut self) -> Result<()> {
         self.prepared.drain(..).try_for_each(|output| output.complete().map(drop))
     }
+}
+
+/// The grid's table as Parquet; a horizon that is none is NULL.
+#[cfg(feature = "parquet")]
+fn grid_parquet(report: &Report, path: &Path, wait: &PipeWait) -> Result<Prepared> {
+    use crate::lab::files::Field;
+    use crate::sink::cell::Cell;
+    use crate::sink::parquet::ParquetWriter;
+    use crate::sink::rows::RowWriter;
+    use crate::types::Value;
+    let columns = files::grid_columns(report);
+    let mut writer = ParquetWriter::create(&path.to_string_lossy(), &columns, wait)?;
+    let mut written = Ok(Flow::Open);
+    files::grid_rows(report, |row| {
+        let value = |field: &Field| match field {
+            Field::Empty | Field::NoHorizon => Value::Null,
+            Field::Number(n) => Value::BigInt(i64::try_from(*n).unwrap_or(i64::MAX)),
+            Field::Ratio(x) => Value::Double(*x),
+            Field::Text(text) => Value::Text(text.as_str().into()),
+        };
+        let values: Vec<Value> = row.iter().map(value).collect();
+        if written.is_ok() {
+            written = writer.cells(&values.iter().map(Cell::Value).collect::<Vec<_>>());
+        }
+    });
+    let _ = written?;
+    Box::new(writer).prepare()
 }

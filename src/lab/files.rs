@@ -1,6 +1,7 @@
-//! The files of a report, as text.
+//! The files of a report, as text, and the table of the grid, as rows.
 
 use super::report::{Accuracy, Cell, LatencyFigures, Report};
+use crate::types::DataType;
 use std::fmt::Write;
 
 /// Text of `report.json`: everything, indented.
@@ -24,31 +25,99 @@ pub fn lags_csv(report: &Report) -> String {
 
 /// Text of `grid.csv`: a line a cell, by delay, then horizon; then the policies, by horizon. An empty field: there is none.
 pub fn grid_csv(report: &Report) -> String {
-    let mut out = head(report).join(",");
-    out.push('\n');
-    let horizons = report.cells.len().checked_div(report.delays.len()).unwrap_or(1).max(1);
-    for (at, cell) in report.cells.iter().enumerate() {
-        let Some(figures) = report.delays.get(at / horizons) else { continue };
-        let mut line = Line { out: &mut out, first: true };
-        line.put("fixed");
-        (0..3).for_each(|_| line.put(figures.delay_us));
-        fields(report, (&figures.latency, figures.open_max), cell, &mut line);
-        out.push('\n');
+    let mut out = String::new();
+    for (at, (name, _)) in grid_columns(report).iter().enumerate() {
+        if at > 0 {
+            out.push(',');
+        }
+        text(name, &mut out);
     }
-    for policy in &report.policies {
-        for cell in &policy.cells {
-            let mut name = String::new();
-            text(&policy.policy, &mut name);
-            let mut line = Line { out: &mut out, first: true };
-            line.put(name);
-            line.put("");
-            line.some(policy.delay_mean_us);
-            line.put(policy.delay_max_us);
-            fields(report, (&policy.latency, policy.open_max), cell, &mut line);
-            out.push('\n');
+    out.push('\n');
+    grid_rows(report, |row| {
+        for (at, field) in row.iter().enumerate() {
+            if at > 0 {
+                out.push(',');
+            }
+            // Writing to a string does not fail.
+            let _ = match field {
+                Field::Empty => Ok(()),
+                Field::NoHorizon => write!(out, "none"),
+                Field::Number(n) => write!(out, "{n}"),
+                Field::Ratio(x) => write!(out, "{x}"),
+                Field::Text(field) => {
+                    text(field, &mut out);
+                    Ok(())
+                }
+            };
+        }
+        out.push('\n');
+    });
+    out
+}
+
+/// A field of the grid's table.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Field {
+    /// There is no value.
+    Empty,
+    /// The horizon of cells that drop what is late.
+    NoHorizon,
+    /// A whole number.
+    Number(i128),
+    /// A share, a mean, an error.
+    Ratio(f64),
+    /// A name.
+    Text(String),
+}
+
+/// Columns of the grid's table, by name and type.
+pub fn grid_columns(report: &Report) -> Vec<(String, DataType)> {
+    let mut out: Vec<(String, DataType)> = FIELDS
+        .iter()
+        .map(|name| {
+            let dtype = match *name {
+                "policy" | "revisions" => DataType::Text,
+                "complete_first" | "complete_final" | "corrections_per_pair" => DataType::Double,
+                _ => DataType::BigInt,
+            };
+            ((*name).to_owned(), dtype)
+        })
+        .collect();
+    for compared in COMPARED {
+        for (figure, dtype) in
+            [("compared", DataType::BigInt), ("exact", DataType::BigInt), ("exact_share", DataType::Double)]
+        {
+            out.push((format!("{compared}_{figure}"), dtype));
+        }
+        for column in &report.columns {
+            for figure in ["mean", "p50", "p99", "max", "bias"] {
+                out.push((format!("{compared}_{column}_{figure}"), DataType::Double));
+            }
+            out.push((format!("{compared}_{column}_undefined"), DataType::BigInt));
         }
     }
     out
+}
+
+/// Takes the rows of the grid's table, one after the other.
+pub fn grid_rows(report: &Report, mut take: impl FnMut(&[Field])) {
+    let horizons = report.cells.len().checked_div(report.delays.len()).unwrap_or(1).max(1);
+    for (at, cell) in report.cells.iter().enumerate() {
+        let Some(figures) = report.delays.get(at / horizons) else { continue };
+        let delay = Field::Number(figures.delay_us.into());
+        let mut row = Row(vec![Field::Text("fixed".to_owned()), delay.clone(), delay.clone(), delay]);
+        row.cell(report, (&figures.latency, figures.open_max), cell);
+        take(&row.0);
+    }
+    for policy in &report.policies {
+        for cell in &policy.cells {
+            let mut row = Row(vec![Field::Text(policy.policy.clone()), Field::Empty]);
+            row.maybe(&[policy.delay_mean_us]);
+            row.0.push(Field::Number(policy.delay_max_us.into()));
+            row.cell(report, (&policy.latency, policy.open_max), cell);
+            take(&row.0);
+        }
+    }
 }
 
 const FIELDS: [&str; 37] = [
@@ -93,77 +162,48 @@ const FIELDS: [&str; 37] = [
 
 const COMPARED: [&str; 3] = ["first_final", "first_truth", "final_truth"];
 
-fn head(report: &Report) -> Vec<String> {
-    let mut head: Vec<String> = FIELDS.iter().map(|field| (*field).to_owned()).collect();
-    for compared in COMPARED {
-        head.extend(["compared", "exact", "exact_share"].map(|field| format!("{compared}_{field}")));
-        for column in &report.columns {
-            for figure in ["mean", "p50", "p99", "max", "bias", "undefined"] {
-                let mut name = String::new();
-                text(&format!("{compared}_{column}_{figure}"), &mut name);
-                head.push(name);
-            }
+/// A row that is being filled.
+struct Row(Vec<Field>);
+
+impl Row {
+    fn numbers(&mut self, values: &[u64]) {
+        self.0.extend(values.iter().map(|n| Field::Number((*n).into())));
+    }
+    fn maybe(&mut self, values: &[Option<u64>]) {
+        self.0.extend(values.iter().map(|value| value.map_or(Field::Empty, |n| Field::Number(n.into()))));
+    }
+    fn ratios(&mut self, values: &[Option<f64>]) {
+        self.0.extend(values.iter().map(|value| value.map_or(Field::Empty, Field::Ratio)));
+    }
+
+    fn cell(&mut self, report: &Report, (latency, open_max): (&LatencyFigures, u64), cell: &Cell) {
+        let records = &cell.records;
+        self.0.push(cell.horizon_us.map_or(Field::NoHorizon, |us| Field::Number(us.into())));
+        self.numbers(&[report.records.judged, records.on_time, records.corrected, records.partly_too_late]);
+        self.numbers(&[records.too_late, records.contributions_on_time, records.contributions_late]);
+        self.numbers(&[records.contributions_too_late]);
+        self.ratios(&[cell.complete_first, cell.complete_final]);
+        self.numbers(&[latency.windows]);
+        self.maybe(&[latency.p50_us, latency.p90_us, latency.p99_us, latency.max_us]);
+        self.numbers(&[latency.early, latency.closed_at_end]);
+        self.numbers(&[cell.published, cell.lasting, cell.missing, cell.failed, cell.corrected, cell.corrections]);
+        self.ratios(&[(cell.published > 0).then(|| cell.corrections as f64 / cell.published as f64)]);
+        self.0.push(Field::Text(cell.revisions.iter().map(u64::to_string).collect::<Vec<_>>().join(" ")));
+        let last = &cell.last_correction;
+        self.maybe(&[last.p50_us, last.p99_us, last.max_us]);
+        self.numbers(&[open_max, cell.correctable_max, report.pair_bytes, cell.state_bytes_max]);
+        for accuracy in [&cell.first_final, &cell.first_truth, &cell.final_truth] {
+            self.compared(accuracy);
         }
     }
-    head
-}
 
-/// A line of CSV that is being written.
-struct Line<'a> {
-    out: &'a mut String,
-    first: bool,
-}
-
-impl Line<'_> {
-    fn put(&mut self, value: impl std::fmt::Display) {
-        if !std::mem::replace(&mut self.first, false) {
-            self.out.push(',');
+    fn compared(&mut self, accuracy: &Accuracy) {
+        self.numbers(&[accuracy.compared, accuracy.exact]);
+        self.ratios(&[accuracy.exact_share]);
+        for column in &accuracy.columns {
+            self.ratios(&[column.mean, column.p50, column.p99, column.max, column.bias]);
+            self.numbers(&[column.undefined]);
         }
-        let _ = write!(self.out, "{value}");
-    }
-    fn all(&mut self, values: &[u64]) {
-        values.iter().for_each(|value| self.put(value));
-    }
-    fn some_of(&mut self, values: &[Option<impl std::fmt::Display>]) {
-        values.iter().for_each(|value| self.some(value.as_ref()));
-    }
-    fn some(&mut self, value: Option<impl std::fmt::Display>) {
-        match value {
-            Some(value) => self.put(value),
-            None => self.put(""),
-        }
-    }
-}
-
-fn fields(report: &Report, (latency, open_max): (&LatencyFigures, u64), cell: &Cell, line: &mut Line<'_>) {
-    let records = &cell.records;
-    line.put(cell.horizon_us.map_or_else(|| "none".to_owned(), |us| us.to_string()));
-    line.put(report.records.judged);
-    line.all(&[records.on_time, records.corrected, records.partly_too_late, records.too_late]);
-    line.all(&[records.contributions_on_time, records.contributions_late, records.contributions_too_late]);
-    line.some(cell.complete_first);
-    line.some(cell.complete_final);
-    line.put(latency.windows);
-    line.some_of(&[latency.p50_us, latency.p90_us, latency.p99_us, latency.max_us]);
-    line.all(&[latency.early, latency.closed_at_end]);
-    line.all(&[cell.published, cell.lasting, cell.missing, cell.failed, cell.corrected, cell.corrections]);
-    line.some((cell.published > 0).then(|| cell.corrections as f64 / cell.published as f64));
-    line.put(cell.revisions.iter().map(u64::to_string).collect::<Vec<_>>().join(" "));
-    let last = &cell.last_correction;
-    line.some_of(&[last.p50_us, last.p99_us, last.max_us]);
-    line.all(&[open_max, cell.correctable_max, report.pair_bytes, cell.state_bytes_max]);
-    for accuracy in [&cell.first_final, &cell.first_truth, &cell.final_truth] {
-        compared(accuracy, line);
-    }
-}
-
-fn compared(accuracy: &Accuracy, line: &mut Line<'_>) {
-    line.put(accuracy.compared);
-    line.put(accuracy.exact);
-    line.some(accuracy.exact_share);
-    for column in &accuracy.columns {
-        line.some_of(&[column.mean, column.p50, column.p99, column.max, column.bias]);
-        line.put(column.undefined);
     }
 }
 

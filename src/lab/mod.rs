@@ -28,6 +28,7 @@ pub mod ingest;
 pub mod lags;
 pub mod ledger;
 pub mod outcome;
+pub mod page;
 pub mod pairs;
 pub mod plan;
 pub mod recommend;

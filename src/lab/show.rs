@@ -2,7 +2,7 @@
 
 use super::lags::quantile;
 use super::recommend::choose::{Recommendation, Setting};
-use super::report::{Cell, LagRow, LatencyFigures, Report};
+use super::report::{Cell, LagRow, LatencyFigures, PolicyFigures, Report};
 use crate::sink::summary::grouped;
 use crate::time::format_duration;
 use std::fmt::Write;
@@ -26,6 +26,24 @@ pub fn show(report: &Report) -> String {
         report.delays.len(),
     );
     lags(&report.lags, &mut out);
+    let (heading, rows) = overview(report);
+    let _ = writeln!(out, "{heading}");
+    table(&rows, &mut out);
+    policy_lines(report).iter().for_each(|line| {
+        let _ = writeln!(out, "{line}");
+    });
+    if let Some(recommendation) = &report.recommendation {
+        recommended(report, recommendation, &mut out);
+    }
+    if !report.policies.is_empty() && report.truth != "all" {
+        out.push_str("policies are held against their own results at the greatest horizon\n");
+    }
+    out
+}
+
+/// What the table below is about, and its rows: the head, a row a delay (at the longest horizon), then policies.
+pub(super) fn overview(report: &Report) -> (String, Vec<Vec<String>>) {
+    let horizons = report.cells.len().checked_div(report.delays.len()).unwrap_or(1).max(1);
     let horizon = report.cell(0, horizons - 1).and_then(|cell| cell.horizon_us);
     let horizon = horizon.map_or_else(|| "none".to_owned(), format_duration);
     let column = report.columns.first().map_or("", String::as_str);
@@ -44,7 +62,13 @@ pub fn show(report: &Report) -> String {
         .map(str::to_owned)
         .to_vec(),
     ];
-    for delay in shown(report.delays.len()) {
+    let recommended = report.recommendation.as_ref().and_then(|found| found.setting.as_ref());
+    let own = report.delays.iter().position(|delay| Some(delay.delay_us) == recommended.map(|found| found.delay_us));
+    let mut delays = shown(report.delays.len());
+    delays.extend(own);
+    delays.sort_unstable();
+    delays.dedup();
+    for delay in delays {
         if let (Some(figures), Some(cell)) = (report.delays.get(delay), report.cell(delay, horizons - 1)) {
             rows.push(row(format_duration(figures.delay_us), &figures.latency, cell));
         }
@@ -54,18 +78,24 @@ pub fn show(report: &Report) -> String {
             rows.push(row(format!("({number})"), &policy.latency, cell));
         }
     }
-    let _ = writeln!(out, "at horizon {horizon}, against the {}:", truth(report));
-    table(&rows, &mut out);
-    for (number, policy) in (1..).zip(&report.policies) {
+    (format!("at horizon {horizon}, against the {}:", truth(report)), rows)
+}
+
+/// What the policies of the table are.
+pub(super) fn policy_lines(report: &Report) -> Vec<String> {
+    let line = |(number, policy): (usize, &PolicyFigures)| {
         let (mean, max) = (rough(policy.delay_mean_us.unwrap_or(0)), rough(policy.delay_max_us.unsigned_abs()));
-        let _ = writeln!(out, "({number}) {}: delay {mean} on average, {max} at most", policy.policy);
-    }
-    if let Some(recommendation) = &report.recommendation {
-        recommended(report, recommendation, &mut out);
-    }
-    if !report.policies.is_empty() && report.truth != "all" {
-        out.push_str("policies are held against their own results at the greatest horizon\n");
-    }
+        format!("({number}) {}: delay {mean} on average, {max} at most", policy.policy)
+    };
+    (1..).zip(&report.policies).map(line).collect()
+}
+
+/// SQL of a setting, to paste.
+pub(super) fn sql_lines(report: &Report, setting: &Setting) -> Vec<String> {
+    let et = &report.event_time;
+    let mut out = vec![format!("WATERMARK FOR {et} AS {et} - INTERVAL '{}'", format_duration(setting.delay_us))];
+    let horizon = setting.horizon_us.map(format_duration);
+    out.extend(horizon.map(|horizon| format!("CREATE MATERIALIZED VIEW … WITH (horizon = '{horizon}')")));
     out
 }
 
@@ -110,11 +140,9 @@ fn recommended(report: &Report, found: &Recommendation, out: &mut String) {
         }
         None => out.push_str("too few blocks for intervals\n"),
     }
-    let et = &report.event_time;
-    let _ = writeln!(out, "  WATERMARK FOR {et} AS {et} - INTERVAL '{delay}'");
-    if setting.horizon_us.is_some() {
-        let _ = writeln!(out, "  CREATE MATERIALIZED VIEW … WITH (horizon = '{horizon}')");
-    }
+    sql_lines(report, setting).iter().for_each(|line| {
+        let _ = writeln!(out, "  {line}");
+    });
 }
 
 fn results(setting: &Setting, out: &mut String) {
@@ -194,7 +222,7 @@ fn lags(lags: &[LagRow], out: &mut String) {
 }
 
 /// A duration to three digits or so.
-fn rough(us: u64) -> String {
+pub(super) fn rough(us: u64) -> String {
     let steps = [(86_400_000_000u64, "d"), (3_600_000_000, "h"), (60_000_000, "m"), (1_000_000, "s"), (1_000, "ms")];
     for (unit_us, unit) in steps {
         if us >= unit_us {
@@ -213,7 +241,7 @@ fn duration(us: Option<u64>) -> String {
 }
 
 /// A share with as many digits as tell it from 0 % and 100 %, up to a millionth.
-fn percent(share: Option<f64>) -> String {
+pub(super) fn percent(share: Option<f64>) -> String {
     let Some(share) = share else { return "-".to_owned() };
     let percent = share * 100.0;
     let near = percent.min((100.0 - percent).abs());
@@ -230,7 +258,7 @@ fn ratio(n: u64, of: u64) -> String {
     if of == 0 { "-".to_owned() } else { format!("{:.3}", n as f64 / of as f64) }
 }
 
-fn bytes(n: u64) -> String {
+pub(super) fn bytes(n: u64) -> String {
     let units = [(1u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let unit = units.iter().find(|(size, _)| n >= *size);
     unit.map_or_else(|| format!("{n} B"), |(size, unit)| format!("{:.1} {unit}", n as f64 / *size as f64))

@@ -66,7 +66,8 @@ fn workers_processes_and_block_sizes_change_no_byte() {
     let files = |more: &[&str]| {
         let ran = folder.run(&[&GRID[..], &["--out", "r"], more].concat());
         assert_eq!(ran.status, 0, "{ran:?}");
-        let texts = ["grid.csv", "lags.csv", "report.json"].map(|name| folder.read(&format!("r/{name}")));
+        let texts = ["grid.csv", "lags.csv", "report.json", "report.html", "frontier.svg"]
+            .map(|name| folder.read(&format!("r/{name}")));
         (ran.stdout, texts)
     };
     let recommend = [
@@ -80,6 +81,49 @@ fn workers_processes_and_block_sizes_change_no_byte() {
         assert_eq!(one.0.contains("\nrecommended: delay "), !asked.is_empty(), "{}", one.0);
         for more in [&["-w", "3"][..], &["-w", "2", "--block-bytes", "64"], &["--local-processes", "2"]] {
             assert_eq!(files(&[asked, more].concat()), one, "{more:?}");
+        }
+    }
+}
+
+/// Elements that are opened are closed, and nothing is loaded from anywhere.
+fn check_page(page: &str) {
+    let mut open: Vec<&str> = Vec::new();
+    for tag in page.split('<').skip(1) {
+        let (tag, _) = tag.split_once('>').expect("an end of a tag");
+        let name = tag.trim_start_matches('/').split([' ', '\n', '/']).next().expect("a name");
+        if let Some(closed) = tag.strip_prefix('/') {
+            assert_eq!(open.pop(), Some(closed), "{closed} closes something else");
+        } else if !tag.ends_with('/') && !["meta", "!doctype"].contains(&name) {
+            open.push(name);
+        }
+    }
+    assert!(open.is_empty(), "{open:?}");
+    let namespace = "xmlns=\"http://www.w3.org/2000/svg\"";
+    let rest = page.replace(namespace, "");
+    for loading in ["http", "src=", "href=", "url(", "@import", "<script", "NaN", "inf"] {
+        assert!(!rest.contains(loading), "{loading}");
+    }
+}
+
+#[test]
+fn pages_are_whole_whatever_is_in_them() {
+    let markup = program("", "").replace("minutes", "\"x<y & 'z'>\"").replace("AS n,", "AS \"<b>\",");
+    let sql = [program("", ""), markup];
+    let inputs = [ORDERS.to_owned(), "et,at,k,v\n".to_owned(), "et,at,k,v\n10,11,a,1\n".to_owned()];
+    let policies = &["--policy", "quantile(0.9)", "--policy", "k-slack()"][..];
+    let recommend = &["--recommend", "completeness >= 50%"][..];
+    for (sql, input) in sql.iter().flat_map(|sql| inputs.iter().map(move |input| (sql, input))) {
+        for grid in [&GRID[2..], &["--delays", "0s"], &["--delays", "0s..10m/40", "--horizons", "none,0s..1h/30"]] {
+            let folder = Folder::with("orders.csv", input);
+            folder.write("q.sql", sql);
+            let ran = folder.run(&[&["lateness", "q.sql", "--out", "r"], grid, policies, recommend].concat());
+            assert_eq!(ran.status, 0, "{ran:?}");
+            let (page, picture) = (folder.read("r/report.html"), folder.read("r/frontier.svg"));
+            check_page(&page);
+            check_page(&picture);
+            assert!(picture.starts_with("<svg "), "{picture}");
+            assert!(page.matches("<svg ").count() >= 8 || input.lines().count() == 1, "{page}");
+            assert_eq!(page.contains("x&lt;y &amp; "), sql.contains("x<y"), "{page}");
         }
     }
 }
@@ -195,4 +239,37 @@ fn a_recommendation_holds_in_a_run() {
     }
     let (chosen, checked) = (&found["blocks_chosen_by"], &found["blocks_checked_on"]);
     assert!(chosen.as_u64() > Some(10) && checked.as_u64() > Some(5), "{found}");
+}
+
+/// The picture that README.md shows is what the command in docs/lateness.md draws.
+#[test]
+fn the_picture_in_the_documents_is_drawn_by_its_command() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).expect(path);
+    let folder = Folder::with("none", "");
+    let sql =
+        read("examples/quakes/quakes.sql").replace("examples/quakes", &root.join("examples/quakes").to_string_lossy());
+    folder.write("q.sql", sql);
+    let args = [
+        "--delays",
+        "0h..48h/16",
+        "--horizons",
+        "none,6h,1d,3d",
+        "--policy",
+        "quantile(0.9, span = 7 days)",
+        "--policy",
+        "k-slack(span = 7 days)",
+        "--recommend",
+        "completeness >= 90%",
+        "--out",
+        "report",
+    ];
+    let quoted = args.map(|arg| if arg.contains(' ') { format!("'{arg}'") } else { arg.to_owned() });
+    let command = format!("slackwater lateness examples/quakes/quakes.sql {}\n", quoted.join(" "));
+    assert!(read("docs/lateness.md").contains(&command), "{command}");
+    assert_eq!(folder.run(&[&["lateness", "q.sql"], &args[..]].concat()).status, 0);
+    assert!(
+        folder.read("report/frontier.svg") == read("docs/lateness.svg"),
+        "docs/lateness.svg: run the command, copy report/frontier.svg"
+    );
 }
