@@ -373,3 +373,56 @@ fn grid_parquet(report: &Report, path: &Path, wait: &PipeWait) -> Result<Prepare
     let _ = written?;
     Box::new(writer).prepare()
 }
+
+#[cfg(all(test, feature = "parquet"))]
+mod tests {
+    use super::*;
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::{Float64Type, Int64Type};
+    use arrow_schema::DataType;
+    use clap::Parser;
+
+    #[derive(clap::Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: LatenessArgs,
+    }
+
+    #[test]
+    fn grid_parquet_holds_what_grid_csv_does() {
+        let folder = tempfile::tempdir().expect("folder");
+        let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/quakes");
+        let sql = std::fs::read_to_string(format!("{examples}/quakes.sql")).expect("an example");
+        let (program, out) = (folder.path().join("q.sql"), folder.path().join("r"));
+        std::fs::write(&program, sql.replace("examples/quakes", examples)).expect("written");
+        let (program, out_text) = (program.display().to_string(), out.display().to_string());
+        let args = ["lateness", "-q", &program, "--delays", "0s,6h", "--policy", "quantile(0.9)", "--out", &out_text];
+        assert_eq!(run(&Cli::parse_from(args).args).expect("a pass"), 0);
+        let file = std::fs::File::open(out.join("grid.parquet")).expect("a file");
+        let reader = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(file).expect("Parquet");
+        let batches: Vec<_> = reader.build().expect("reader").map(|batch| batch.expect("a batch")).collect();
+        let [batch] = &batches[..] else { panic!("{} batches", batches.len()) };
+        let csv = std::fs::read_to_string(out.join("grid.csv")).expect("a file");
+        let mut lines = csv.lines();
+        let names: Vec<&str> = lines.next().expect("a head").split(',').collect();
+        let schema = batch.schema();
+        assert_eq!(schema.fields().iter().map(|field| field.name().as_str()).collect::<Vec<_>>(), names);
+        assert_eq!((batch.num_rows(), csv.lines().count()), (6, 7));
+        for (row, line) in lines.enumerate() {
+            let text = |column: usize| {
+                let array = batch.column(column);
+                match array.data_type() {
+                    _ if array.is_null(row) => String::new(),
+                    DataType::Int64 => array.as_primitive::<Int64Type>().value(row).to_string(),
+                    DataType::Float64 => array.as_primitive::<Float64Type>().value(row).to_string(),
+                    _ => array.as_string::<i32>().value(row).to_owned(),
+                }
+            };
+            let fields: Vec<String> = (0..names.len()).map(text).collect();
+            // The name of the policy has commas and is in quotes.
+            let name = if fields[0].contains(',') { format!("\"{}\"", fields[0]) } else { fields[0].clone() };
+            let line = line.replace("none", "");
+            assert_eq!(line, [&[name], &fields[1..]].concat().join(","));
+        }
+    }
+}
