@@ -64,7 +64,8 @@ pub struct LatenessArgs {
     /// Horizons: as delays; `none` drops all late records [default: none, and the view's own].
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     horizons: Option<String>,
-    /// A watermark policy to hold beside the grid, such as 'quantile(0.99)'; may be given several times.
+    /// A watermark policy to hold beside the grid, such as 'quantile(0.99)'; may be given several times. 'keyed' or
+    /// 'keyed(5s, 30s)' stands for a watermark of each key.
     #[arg(long = "policy", value_name = "TEXT")]
     policies: Vec<String>,
     /// Recommend the cheapest setting with which this holds, such as 'completeness >= 99.5%', 'first_result_error <= 0.5%' or
@@ -103,7 +104,13 @@ impl LatenessArgs {
             horizons_us: self.horizons.as_deref().map(grid::parse_horizons).transpose().map_err(wrong("--horizons"))?,
             unbounded: self.truth,
             arrival: self.latency.map(|latency| matches!(latency, LatencyIn::Arrival)),
-            policies: self.policies.iter().map(|text| policy(text)).collect::<Result<_>>()?,
+            policies: self
+                .policies
+                .iter()
+                .filter(|text| !is_keyed(text))
+                .map(|text| policy(text))
+                .collect::<Result<_>>()?,
+            keyed_us: self.keyed()?,
             recommend: self.conditions()?,
         })
     }
@@ -115,6 +122,30 @@ impl LatenessArgs {
             out.extend(condition::parse(text).map_err(wrong)?);
         }
         Ok(out)
+    }
+
+    /// Delays of keyed watermarks; none are those of the grid.
+    fn keyed(&self) -> Result<Option<Vec<i64>>> {
+        let mut texts = self.policies.iter().filter(|text| is_keyed(text));
+        let Some(text) = texts.next() else { return Ok(None) };
+        let wrong = |message: String, hint: &str| {
+            Err(Error::usage(format!("--policy keyed: {message}")).with_hint(hint.to_owned()))
+        };
+        const WRITE: &str = "write 'keyed' for the grid's delays, or 'keyed(5s, 30s)'";
+        if texts.next().is_some() {
+            return wrong("expected it once".to_owned(), "several delays have commas between them: 'keyed(5s, 30s)'");
+        }
+        let rest = text.trim().get("keyed".len()..).unwrap_or("").trim();
+        let inner = match rest.strip_prefix('(').map(|inner| inner.strip_suffix(')')) {
+            None if rest.is_empty() => return Ok(Some(Vec::new())),
+            Some(Some(inner)) => inner.trim(),
+            _ => return wrong(format!("expected delays in parentheses, found '{rest}'"), WRITE),
+        };
+        match grid::parse_delays(inner) {
+            _ if inner.is_empty() => Ok(Some(Vec::new())),
+            Ok(delays_us) => Ok(Some(delays_us)),
+            Err(message) => wrong(message, WRITE),
+        }
     }
 
     /// Settings that must be the same on all processes, by name.
@@ -134,6 +165,12 @@ impl LatenessArgs {
             ("feature parquet".to_owned(), cfg!(feature = "parquet").to_string()),
         ]
     }
+}
+
+/// Whether a policy is that of keyed watermarks, which only the lab has.
+fn is_keyed(text: &str) -> bool {
+    let name = text.trim().split(|c: char| c == '(' || c.is_whitespace()).next().unwrap_or("");
+    name.eq_ignore_ascii_case("keyed")
 }
 
 fn policy(text: &str) -> Result<PolicyPlan> {

@@ -11,6 +11,7 @@ use super::view::{InputOf, Routed, ViewInput, absorb, receive};
 use crate::aggregate::table::Table;
 use crate::engine::ingest::{Contributions, table_spec};
 use crate::lab::figures::Figures;
+use crate::lab::keyed::{KeyedMeter, KeyedRows, KeyedSums, LatencyCounts};
 use crate::lab::outcome::Outcome;
 use crate::lab::pairs::PairMeter;
 use crate::lab::plan::LabPlan;
@@ -42,6 +43,10 @@ pub(super) enum LabMessage {
     Window(WindowReport),
     /// A worker's sums over pairs, once at its end.
     Figures(Figures),
+    /// Result latencies under keyed watermarks.
+    KeyedLatencies(LatencyCounts),
+    /// A worker's sums over keys, once at its end.
+    Keyed(KeyedSums),
 }
 
 impl Wire for LabMessage {
@@ -51,6 +56,8 @@ impl Wire for LabMessage {
             LabMessage::Steps(steps) => steps.size(),
             LabMessage::Window(report) => report.size(),
             LabMessage::Figures(figures) => figures.size(),
+            LabMessage::KeyedLatencies(counts) => counts.size(),
+            LabMessage::Keyed(sums) => sums.size(),
         }
     }
     fn put(&self, out: &mut Writer) {
@@ -67,13 +74,23 @@ impl Wire for LabMessage {
                 out.word(2);
                 figures.put(out);
             }
+            LabMessage::KeyedLatencies(counts) => {
+                out.word(3);
+                counts.put(out);
+            }
+            LabMessage::Keyed(sums) => {
+                out.word(4);
+                sums.put(out);
+            }
         }
     }
     fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
-        Ok(match from.word_upto(2, "expected the kind of a message of the lab, 0 to 2")? {
+        Ok(match from.word_upto(4, "expected the kind of a message of the lab, 0 to 4")? {
             0 => LabMessage::Steps(Wire::get(from)?),
             1 => LabMessage::Window(Wire::get(from)?),
-            _ => LabMessage::Figures(Wire::get(from)?),
+            2 => LabMessage::Figures(Wire::get(from)?),
+            3 => LabMessage::KeyedLatencies(Wire::get(from)?),
+            _ => LabMessage::Keyed(Wire::get(from)?),
         })
     }
 }
@@ -145,8 +162,63 @@ pub(super) fn build_lab(
     let meter = PairMeter::new(&plan.grid, view, windowed, slots);
     let found = measure(stream, core, meter, cutoff.clone(), Arc::clone(shared));
     let timeline = Timeline::new(&plan.grid, assigner, plan.recommend.as_ref());
-    let gathered = gather(found.concat(steps_stream), timeline, (cutoff, ended), Arc::clone(shared));
-    (ViewInput::Windowed(input, Some(Box::new(steps))), gathered)
+    let (mut found, mut keyed) = (found.concat(steps_stream), None);
+    if let Some(grid) = &plan.keyed {
+        let mut rows: InputOf<KeyedRows> = Handle::new();
+        let stream = forward(rows.to_stream(scope));
+        found = found.concat(follow(stream, KeyedMeter::new(grid, assigner), cutoff.clone(), Arc::clone(shared)));
+        keyed = Some(rows);
+    }
+    let gathered = gather(found, timeline, (cutoff, ended), Arc::clone(shared));
+    (ViewInput::Windowed(input, Some(Box::new(LabInputs { steps, keyed }))), gathered)
+}
+
+/// What a reader tells the lab.
+pub(super) struct LabInputs {
+    pub steps: InputOf<LabMessage>,
+    /// Records for keyed watermarks, if there are any.
+    pub keyed: Option<InputOf<KeyedRows>>,
+}
+
+/// Keyed watermarks: every worker follows its keys.
+fn follow<'scope>(
+    stream: Stream<'scope, Instant, Parcel<KeyedRows>>,
+    meter: KeyedMeter,
+    cutoff: Cutoff,
+    shared: Arc<Shared>,
+) -> LabStream<'scope> {
+    stream.unary_frontier::<CapacityContainerBuilder<Parcel<_>>, _, _, _>(
+        by_worker(|rows: &KeyedRows| rows.to),
+        "Keyed",
+        move |_capability, _info| {
+            let mut held: Option<Capability<Instant>> = None;
+            let mut meter = Some(meter);
+            move |(input, frontier), output| {
+                let Some(keys) = &mut meter else { return };
+                input.for_each(|capability, data| {
+                    let Some(at) = capability.least() else { return };
+                    if held.as_ref().is_none_or(|held| held.time() > at) {
+                        held = capability.retain_least(0);
+                    }
+                    shared.check(data);
+                    data.drain().for_each(|message| keys.rows(message.rows));
+                });
+                let Some(capability) = &mut held else { return };
+                let upto = cutoff.upto(frontier);
+                keys.advance(upto, &mut |told| output.session(&*capability).give(LabMessage::KeyedLatencies(told)));
+                if frontier.is_empty() {
+                    if let Some(keys) = meter.take() {
+                        let (sums, told) = keys.into_sums();
+                        output.session(&*capability).give(LabMessage::KeyedLatencies(told));
+                        output.session(&*capability).give(LabMessage::Keyed(sums));
+                    }
+                    held = None;
+                } else if *capability.time() < upto {
+                    capability.downgrade(&upto);
+                }
+            }
+        },
+    )
 }
 
 /// Windows of one view: absorbs messages as they come, and tells of windows that are settled.
@@ -230,6 +302,8 @@ fn gather<'scope>(
                             LabMessage::Steps(steps) => timeline.steps(steps),
                             LabMessage::Window(report) => timeline.window(report),
                             LabMessage::Figures(figures) => outcome.add_figures(figures),
+                            LabMessage::KeyedLatencies(counts) => outcome.keyed.latencies(&counts),
+                            LabMessage::Keyed(sums) => outcome.keyed.add(&sums),
                         }
                     }
                 });

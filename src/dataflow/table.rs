@@ -393,7 +393,7 @@ impl TableDriver {
                     block.span.get(row).copied(),
                 ));
             }
-            view.measure(&StampedBlock { stamps_us: unrounded_us, ..stamped }, &ingested);
+            view.measure(&StampedBlock { stamps_us: unrounded_us, ..stamped }, &ingested, self.keepers.workers);
             view.send(ingested, shared, side);
         }
         if !rejects.is_empty() {

@@ -2,7 +2,7 @@
 
 use super::Shared;
 use super::deal::Crew;
-use super::lab::LabMessage;
+use super::lab::{LabInputs, LabMessage};
 use super::operators::{Cutoff, Gathered, Updates, by_worker, changelog, forward, gather, windows};
 use super::parcel::Parcel;
 use super::side::{Side, ViewCounts};
@@ -58,8 +58,8 @@ impl Wire for Routed {
 }
 
 pub(super) enum ViewInput {
-    /// Contributions; and steps of the watermark, if the view is measured.
-    Windowed(InputOf<Routed>, Option<Box<InputOf<LabMessage>>>),
+    /// Contributions; and what else is told if the view is measured.
+    Windowed(InputOf<Routed>, Option<Box<LabInputs>>),
     PassThrough(UpdatesInput),
     /// The table has ended.
     Closed,
@@ -69,9 +69,12 @@ impl ViewInput {
     /// Promises that nothing before `at` comes any more.
     pub fn advance_to(&mut self, at: Instant) {
         match self {
-            ViewInput::Windowed(input, steps) => {
+            ViewInput::Windowed(input, lab) => {
                 input.advance_to(at);
-                steps.iter_mut().for_each(|steps| steps.advance_to(at));
+                if let Some(lab) = lab {
+                    lab.steps.advance_to(at);
+                    lab.keyed.iter_mut().for_each(|keyed| keyed.advance_to(at));
+                }
             }
             ViewInput::PassThrough(input) => input.advance_to(at),
             ViewInput::Closed => {}
@@ -80,9 +83,12 @@ impl ViewInput {
     /// Sends what waits in buffers.
     pub fn flush(&mut self) {
         match self {
-            ViewInput::Windowed(input, steps) => {
+            ViewInput::Windowed(input, lab) => {
                 input.flush();
-                steps.iter_mut().for_each(|steps| steps.flush());
+                if let Some(lab) = lab {
+                    lab.steps.flush();
+                    lab.keyed.iter_mut().for_each(|keyed| keyed.flush());
+                }
             }
             ViewInput::PassThrough(input) => input.flush(),
             ViewInput::Closed => {}
@@ -101,12 +107,17 @@ pub(super) struct View {
 }
 
 impl View {
-    /// Measures a block, if the view is to be.
-    pub fn measure(&mut self, stamped: &StampedBlock<'_>, ingested: &Ingested) {
+    /// Measures a block, if the view is to be. There are so many workers in all.
+    pub fn measure(&mut self, stamped: &StampedBlock<'_>, ingested: &Ingested, workers: usize) {
         let Some(lab) = &mut self.lab else { return };
         let steps = lab.block(stamped, ingested);
-        if let (ViewInput::Windowed(_, Some(input)), false) = (&mut self.input, steps.is_empty()) {
-            input.send(LabMessage::Steps(steps));
+        let ViewInput::Windowed(_, Some(inputs)) = &mut self.input else { return };
+        if !steps.is_empty() {
+            inputs.steps.send(LabMessage::Steps(steps));
+        }
+        if let Some(keyed) = &mut inputs.keyed {
+            let rows = lab.keyed(stamped, self.ingest.groups(stamped.block), workers);
+            rows.into_iter().for_each(|rows| keyed.send(rows));
         }
     }
 

@@ -1,6 +1,8 @@
 //! The files of a report, as text, and the table of the grid, as rows.
 
+use super::ledger::CellRecords;
 use super::report::{Accuracy, Cell, LatencyFigures, Report};
+use crate::time::format_duration;
 use crate::types::DataType;
 use std::fmt::Write;
 
@@ -118,6 +120,17 @@ pub fn grid_rows(report: &Report, mut take: impl FnMut(&[Field])) {
             take(&row.0);
         }
     }
+    for delay in report.keyed.iter().flat_map(|keyed| &keyed.delays) {
+        for cell in &delay.cells {
+            let length = Field::Number(delay.delay_us.into());
+            let policy = format!("keyed({})", format_duration(delay.delay_us));
+            let mut row = Row(vec![Field::Text(policy), Field::Empty, length.clone(), length]);
+            row.records(cell.horizon_us, &cell.records, [cell.complete_first, cell.complete_final]);
+            row.latency(&delay.latency);
+            row.0.resize(grid_columns(report).len(), Field::Empty);
+            take(&row.0);
+        }
+    }
 }
 
 const FIELDS: [&str; 37] = [
@@ -177,15 +190,8 @@ impl Row {
     }
 
     fn cell(&mut self, report: &Report, (latency, open_max): (&LatencyFigures, u64), cell: &Cell) {
-        let records = &cell.records;
-        self.0.push(cell.horizon_us.map_or(Field::NoHorizon, |us| Field::Number(us.into())));
-        self.numbers(&[report.records.judged, records.on_time, records.corrected, records.partly_too_late]);
-        self.numbers(&[records.too_late, records.contributions_on_time, records.contributions_late]);
-        self.numbers(&[records.contributions_too_late]);
-        self.ratios(&[cell.complete_first, cell.complete_final]);
-        self.numbers(&[latency.windows]);
-        self.maybe(&[latency.p50_us, latency.p90_us, latency.p99_us, latency.max_us]);
-        self.numbers(&[latency.early, latency.closed_at_end]);
+        self.records(cell.horizon_us, &cell.records, [cell.complete_first, cell.complete_final]);
+        self.latency(latency);
         self.numbers(&[cell.published, cell.lasting, cell.missing, cell.failed, cell.corrected, cell.corrections]);
         self.ratios(&[(cell.published > 0).then(|| cell.corrections as f64 / cell.published as f64)]);
         self.0.push(Field::Text(cell.revisions.iter().map(u64::to_string).collect::<Vec<_>>().join(" ")));
@@ -195,6 +201,20 @@ impl Row {
         for accuracy in [&cell.first_final, &cell.first_truth, &cell.final_truth] {
             self.compared(accuracy);
         }
+    }
+
+    fn records(&mut self, horizon_us: Option<i64>, records: &CellRecords, complete: [Option<f64>; 2]) {
+        self.0.push(horizon_us.map_or(Field::NoHorizon, |us| Field::Number(us.into())));
+        let judged = records.on_time + records.corrected + records.partly_too_late + records.too_late;
+        self.numbers(&[judged, records.on_time, records.corrected, records.partly_too_late, records.too_late]);
+        self.numbers(&[records.contributions_on_time, records.contributions_late, records.contributions_too_late]);
+        self.ratios(&complete);
+    }
+
+    fn latency(&mut self, latency: &LatencyFigures) {
+        self.numbers(&[latency.windows]);
+        self.maybe(&[latency.p50_us, latency.p90_us, latency.p99_us, latency.max_us]);
+        self.numbers(&[latency.early, latency.closed_at_end]);
     }
 
     fn compared(&mut self, accuracy: &Accuracy) {

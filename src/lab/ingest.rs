@@ -2,6 +2,7 @@
 
 use super::blocks::BlockSums;
 use super::drift::DriftMeter;
+use super::keyed::{KeyedRow, KeyedRows};
 use super::lags::{LagMeter, LagSums};
 use super::ledger::{LedgerMeter, LedgerSums};
 use super::plan::LabPlan;
@@ -95,6 +96,33 @@ impl IngestMeter {
             last_us = *base_us;
         }
         steps
+    }
+
+    /// The records of a block that have keys (row and hash, ascending), by worker.
+    pub fn keyed(&self, stamped: &StampedBlock<'_>, groups: Vec<(u32, u64)>, workers: usize) -> Vec<KeyedRows> {
+        let mut out: Vec<KeyedRows> = (0..workers.max(1) as u64).map(|to| KeyedRows { to, rows: Vec::new() }).collect();
+        let all = out.len() as u64;
+        let block = stamped.block;
+        let at = |times: &[i64], row: usize| times.get(row).copied();
+        for (row, key) in groups {
+            let row = row as usize;
+            let event_time_us = at(&block.event_time_us, row).unwrap_or(0);
+            let stamp_us = at(stamped.stamps_us, row).unwrap_or(BEFORE_ALL);
+            let arrived_us = block.arrived_us.as_ref().filter(|_| self.arrival).and_then(|times| at(times, row));
+            let newest_us = if stamp_us == BEFORE_ALL { event_time_us } else { stamp_us.saturating_add(self.base_us) };
+            let keyed = KeyedRow {
+                partition: stamped.partition(row).into(),
+                stamp_us,
+                position: stamped.position(row),
+                key,
+                event_time_us,
+                arrived_us: arrived_us.unwrap_or(newest_us),
+            };
+            let to = out.get_mut((key % all) as usize);
+            to.into_iter().for_each(|to| to.rows.push(keyed));
+        }
+        out.retain(|to| !to.rows.is_empty());
+        out
     }
 
     /// What was counted.

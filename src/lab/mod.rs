@@ -25,6 +25,7 @@ pub mod figures;
 pub mod files;
 pub mod grid;
 pub mod ingest;
+pub mod keyed;
 pub mod lags;
 pub mod ledger;
 pub mod outcome;

@@ -2,6 +2,7 @@
 
 use super::figures::Figures;
 use super::ingest::IngestSums;
+use super::keyed::KeyedOutcome;
 use super::timeline::TimelineSums;
 
 /// What all workers together have found.
@@ -13,6 +14,8 @@ pub struct Outcome {
     pub timeline: TimelineSums,
     /// Ledger and lags.
     pub ingest: IngestSums,
+    /// Keyed watermarks.
+    pub keyed: KeyedOutcome,
 }
 
 impl Outcome {

@@ -83,6 +83,8 @@ pub struct LabPlan {
     pub slots: Slots,
     /// What a setting is to hold that is recommended.
     pub recommend: Option<RecommendPlan>,
+    /// Delays and horizons of keyed watermarks, to hold beside the grid.
+    pub keyed: Option<Arc<Grid>>,
 }
 
 /// What is asked of the lab.
@@ -100,6 +102,8 @@ pub struct LabSettings {
     pub arrival: Option<bool>,
     /// Policies to hold beside the grid.
     pub policies: Vec<PolicyPlan>,
+    /// Delays of keyed watermarks, µs; empty: those of the grid.
+    pub keyed_us: Option<Vec<i64>>,
     /// Conditions on a setting to recommend; none: nothing is recommended.
     pub recommend: Vec<Condition>,
 }
@@ -138,6 +142,10 @@ impl LabPlan {
             Some(horizon_us) => vec![None, Some(horizon_us)],
             None => vec![None],
         });
+        let keyed = match settings.keyed_us.as_ref().filter(|_| policy.is_none()) {
+            Some(delays_us) => Some(Arc::new(keyed(settings, delays_us, &horizons_us, (table, windowed))?)),
+            None => None,
+        };
         // Under a policy stamps are what they are.
         let delays_us = if policy.is_some() { vec![0] } else { settings.delays_us.clone() };
         let grid = Grid::new(delays_us, horizons_us, table.granularity_us, settings.unbounded)
@@ -167,6 +175,7 @@ impl LabPlan {
             slots: Slots::new(&windowed.window),
             recommend: recommended(settings, windowed).filter(|_| policy.is_none()),
             policy,
+            keyed,
         })
     }
 
@@ -190,6 +199,22 @@ impl LabPlan {
         let ViewKind::Windowed(windowed) = &view.kind else { return None };
         Some((view, windowed))
     }
+}
+
+/// The grid of keyed watermarks.
+fn keyed(
+    settings: &LabSettings,
+    delays_us: &[i64],
+    horizons_us: &[Option<i64>],
+    (table, windowed): (&TablePlan, &WindowedPlan),
+) -> Result<Grid> {
+    if windowed.group.is_empty() {
+        return Err(Error::usage("--policy keyed: the view has no keys")
+            .with_hint("keyed watermarks are one for each key: GROUP BY a column beside the window"));
+    }
+    let delays_us = if delays_us.is_empty() { settings.delays_us.clone() } else { delays_us.to_vec() };
+    Grid::new(delays_us, horizons_us.to_vec(), table.granularity_us, false)
+        .map_err(|message| Error::usage(format!("--policy keyed: {message}")).with_hint(HINT))
 }
 
 /// How grids are written.

@@ -7,6 +7,7 @@ use super::blocks::BlockSums;
 use super::buckets;
 use super::drift;
 use super::figures::{self, COMPARISONS, CellSums, Figures, Off};
+use super::grid::Grid;
 use super::lags::{LagBucket, quantile};
 use super::ledger::CellRecords;
 use super::outcome::Outcome;
@@ -58,6 +59,9 @@ pub struct Report {
     pub cells: Vec<Cell>,
     /// Policies beside the grid.
     pub policies: Vec<PolicyFigures>,
+    /// Keyed watermarks beside the grid, if they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keyed: Option<KeyedReport>,
     /// What is recommended, if something was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recommendation: Option<Recommendation>,
@@ -137,6 +141,39 @@ pub struct PolicyFigures {
     /// By horizon; their delay is 0. What they hold rows against is the policy's own result at the greatest horizon, unless the truth is
     /// all records.
     pub cells: Vec<Cell>,
+}
+
+/// Keyed watermarks: one for each key.
+#[derive(Clone, Debug, Serialize)]
+pub struct KeyedReport {
+    /// Keys, in each partition by itself.
+    pub keys: u64,
+    /// By delay.
+    pub delays: Vec<KeyedFigures>,
+}
+
+/// Keyed watermarks under a delay.
+#[derive(Clone, Debug, Serialize)]
+pub struct KeyedFigures {
+    /// The delay, µs.
+    pub delay_us: i64,
+    /// Result latency, of keys and windows.
+    pub latency: LatencyFigures,
+    /// By horizon.
+    pub cells: Vec<KeyedCell>,
+}
+
+/// Keyed watermarks under a delay and horizon.
+#[derive(Clone, Debug, Serialize)]
+pub struct KeyedCell {
+    /// The horizon, µs; `None`: late contributions are dropped.
+    pub horizon_us: Option<i64>,
+    /// Records and contributions by class.
+    pub records: CellRecords,
+    /// Share of contributions that are part of first results.
+    pub complete_first: Option<f64>,
+    /// Share of contributions that are part of final results.
+    pub complete_final: Option<f64>,
 }
 
 /// Result latency of windows, µs.
@@ -337,6 +374,7 @@ impl Report {
                 .collect(),
             cells,
             policies: Vec::new(),
+            keyed: plan.keyed.as_deref().map(|grid| keyed(grid, outcome)),
             recommendation: plan.recommend.as_ref().map(|asked| {
                 let sums = choose::Sums {
                     contributions: &outcome.ingest.blocks,
@@ -389,6 +427,35 @@ fn latency(found: &Latency) -> LatencyFigures {
     let LagSummary { count, p50_us, p90_us, p99_us, max_us, .. } = found.lags.summary();
     let (early, closed_at_end) = (found.early, found.closed_at_end);
     LatencyFigures { windows: count, p50_us, p90_us, p99_us, max_us, early, closed_at_end }
+}
+
+fn keyed(grid: &Grid, outcome: &Outcome) -> KeyedReport {
+    let (sums, none) = (&outcome.keyed.sums, Latency::default());
+    let cells = sums.ledger.cells(grid, sums.on_time, sums.contributions);
+    let delays = grid.delays_us().iter().zip(cells.chunks(grid.horizons().max(1))).enumerate();
+    let delays = delays.map(|(delay, (delay_us, cells))| {
+        let at = |counts: &[u64]| counts.get(delay).copied().unwrap_or(0);
+        let (early, closed_at_end) = (at(&sums.early), at(&sums.closed_at_end));
+        let cells = grid.horizons_us().iter().zip(cells).map(|(horizon_us, records)| {
+            let (first, late) = (records.contributions_on_time, records.contributions_late);
+            KeyedCell {
+                horizon_us: *horizon_us,
+                records: *records,
+                complete_first: share(first, sums.contributions),
+                complete_final: share(first + late, sums.contributions),
+            }
+        });
+        KeyedFigures {
+            delay_us: *delay_us,
+            latency: LatencyFigures {
+                early,
+                closed_at_end,
+                ..latency(outcome.keyed.latency.get(delay).unwrap_or(&none))
+            },
+            cells: cells.collect(),
+        }
+    });
+    KeyedReport { keys: sums.keys, delays: delays.collect() }
 }
 
 fn cell(records: CellRecords, sums: &CellSums, columns: usize) -> Cell {

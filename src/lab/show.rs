@@ -78,6 +78,21 @@ pub(super) fn overview(report: &Report) -> (String, Vec<Vec<String>>) {
             rows.push(row(format!("({number})"), &policy.latency, cell));
         }
     }
+    for (number, delay) in (report.policies.len() + 1..).zip(report.keyed.iter().flat_map(|keyed| &keyed.delays)) {
+        let cell = delay.cells.last();
+        let none = || "-".to_owned();
+        rows.push(vec![
+            format!("({number})"),
+            percent(cell.and_then(|cell| cell.complete_first)),
+            duration(delay.latency.p50_us),
+            duration(delay.latency.p99_us),
+            none(),
+            none(),
+            none(),
+            percent(cell.and_then(|cell| cell.complete_final)),
+            none(),
+        ]);
+    }
     (format!("at horizon {horizon}, against the {}:", truth(report)), rows)
 }
 
@@ -87,7 +102,12 @@ pub(super) fn policy_lines(report: &Report) -> Vec<String> {
         let (mean, max) = (rough(policy.delay_mean_us.unwrap_or(0)), rough(policy.delay_max_us.unsigned_abs()));
         format!("({number}) {}: delay {mean} on average, {max} at most", policy.policy)
     };
-    (1..).zip(&report.policies).map(line).collect()
+    let mut out: Vec<String> = (1..).zip(&report.policies).map(line).collect();
+    for (number, delay) in (report.policies.len() + 1..).zip(report.keyed.iter().flat_map(|keyed| &keyed.delays)) {
+        let (delay, keys) = (format_duration(delay.delay_us), report.keyed.as_ref().map_or(0, |keyed| keyed.keys));
+        out.push(format!("({number}) keyed({delay}): a watermark for each of {} keys", grouped(keys)));
+    }
+    out
 }
 
 /// SQL of a setting, to paste.

@@ -3,6 +3,7 @@
 use super::blocks::BlockSums;
 use super::figures::{COMPARISONS, COUNTS, Counts, Figures, Off, Part};
 use super::ingest::IngestSums;
+use super::keyed::{KeyedRow, KeyedRows, KeyedSums};
 use super::lags::LagSums;
 use super::ledger::LedgerSums;
 use super::steps::Step;
@@ -35,6 +36,9 @@ wire_fields!(LedgerSums, 16, differences, contributions);
 wire_fields!(LagSums, 8, counts);
 wire_fields!(BlockSums, 16, doublings, blocks);
 wire_fields!(IngestSums, 56, ledger, lags, drift, blocks);
+wire_fields!(KeyedRow, 48, partition, stamp_us, position, key, event_time_us, arrived_us);
+wire_fields!(KeyedRows, 16, to, rows);
+wire_fields!(KeyedSums, 56, ledger, on_time, contributions, keys, early, closed_at_end);
 wire_fields!(Off, 64, above, below, counts, undefined);
 
 impl Wire for WindowReport {
@@ -195,6 +199,10 @@ mod tests {
         survives(&Step { base_us: i64::MIN, partition: 3, position: 4, arrived_us: 5 });
         let mut sums = IngestSums::default();
         survives(&sums);
+        let row = KeyedRow { partition: 1, stamp_us: -2, position: 3, key: 4, event_time_us: -5, arrived_us: 6 };
+        survives(&KeyedRows { to: 1, rows: vec![row, row] });
+        let ledger = LedgerSums { differences: vec![vec![1]], contributions: 2 };
+        survives(&KeyedSums { ledger, on_time: 1, keys: 3, early: vec![0, 4], ..KeyedSums::default() });
         sums.ledger = LedgerSums { differences: vec![vec![1, -1], vec![]], contributions: 6 };
         sums.lags.counts.insert((1, 23), vec![0, 4]);
         sums.blocks.add(7, 65, 1, |counts| counts[0] += 1);

@@ -212,6 +212,13 @@ impl Lags {
         debug_assert!(recorded.is_ok(), "the histogram grows");
     }
 
+    /// Counts a lag so many times.
+    pub fn record_n(&mut self, lag_us: u64, n: u64) {
+        self.max_us = self.max_us.max(lag_us);
+        let recorded = self.histogram.record_n(lag_us, n);
+        debug_assert!(recorded.is_ok(), "the histogram grows");
+    }
+
     /// Adds what another worker collected; the order does not matter.
     pub fn merge(&mut self, other: &Lags) {
         self.max_us = self.max_us.max(other.max_us);

@@ -136,7 +136,7 @@ fn wrong_settings_are_named() {
                FROM TUMBLE(t, et, INTERVAL '1 hour') GROUP BY window_start, window_end;
                CREATE SINK s FROM hours WITH (connector = 'stdout');";
     let plain = [("", none), ("", two), (", late_records = 'drop'", "")];
-    let cases: [(usize, &[&str], &str); 14] = [
+    let cases: [(usize, &[&str], &str); 18] = [
         (0, &["--delays", ""], "--delays: expected a duration such as 5s or 1h30m"),
         (0, &["--delays", "5s..1s/4"], "--delays: expected a range that ascends, found \"5s..1s/4\""),
         (0, &["--delays", "5s,1s"], "--delays: expected each delay to be longer than the one before it"),
@@ -157,6 +157,10 @@ fn wrong_settings_are_named() {
             &["--delays", "0s", "--recommend", "first_result_error(m) <= 1%"],
             "--recommend: expected a measured column, found 'm'",
         ),
+        (0, &["--delays", "0s", "--policy", "keyed(5)"], "--policy keyed: "),
+        (0, &["--delays", "0s", "--policy", "keyed 5s"], "--policy keyed: expected delays in parentheses, found '5s'"),
+        (0, &["--delays", "0s", "--policy", "keyed", "--policy", "keyed(1s)"], "--policy keyed: expected it once"),
+        (1, &["--delays", "0s", "--view", "hours", "--policy", "keyed"], "--policy keyed: the view has no keys"),
         (1, &["--delays", "0s"], "--view: expected the name of one of 2 views"),
         (2, &["--delays", "0s"], "table \"t\" has late_records = 'drop'"),
     ];
@@ -272,4 +276,97 @@ fn the_picture_in_the_documents_is_drawn_by_its_command() {
         folder.read("report/frontier.svg") == read("docs/lateness.svg"),
         "docs/lateness.svg: run the command, copy report/frontier.svg"
     );
+}
+
+/// A keyed watermark is that of a stream that has nothing but the key: every key of every file is held against a grid over its
+/// records alone.
+#[test]
+fn keyed_watermarks_are_those_of_keys_alone() {
+    let seed = std::process::id() as u64;
+    println!("seed {seed}");
+    let mut x = seed;
+    let mut next = move |below: u64| {
+        x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (x >> 33) % below
+    };
+    let sql = |path: &str, windows: &str, arrival: &str| {
+        format!(
+            "CREATE TABLE t (et TIMESTAMP, at TIMESTAMP, k TEXT, v BIGINT, WATERMARK FOR et AS et - INTERVAL '3 seconds')
+             WITH (connector = 'file', path = '{path}', time_unit = 's'{arrival});
+             CREATE MATERIALIZED VIEW keys AS SELECT k, window_start, window_end, count(*) AS n FROM {windows}
+             WHERE v > 0 GROUP BY k, window_start, window_end;"
+        )
+    };
+    let lengths = ["--delays", "0s,7s,10s,1m", "--horizons", "none,0s,30s", "--out", "r"];
+    for round in 0..6 {
+        let windows =
+            ["TUMBLE(t, et, INTERVAL '20 seconds')", "HOP(t, et, INTERVAL '10 seconds', INTERVAL '30 seconds')"]
+                [round % 2];
+        let arrival = if round < 4 { ", arrival_time = 'at'" } else { "" };
+        let folder = Folder::with("none", "");
+        let mut alone: std::collections::BTreeMap<(usize, u64), String> = std::collections::BTreeMap::new();
+        for file in 0..1 + round % 3 {
+            let mut text = String::from("et,at,k,v\n");
+            for second in 0..200 {
+                let (key, behind, value) = (next(4), next(3) * next(30), next(5));
+                let line = format!("{},{},k{key},{value}\n", 1_000 + second * 2 - behind, 1_000 + second * 2 + 3);
+                text += &line;
+                if value > 0 {
+                    *alone.entry((file, key)).or_insert_with(|| "et,at,k,v\n".to_owned()) += &line;
+                }
+            }
+            folder.write(&format!("part-{file}.csv"), text);
+        }
+        folder.write("q.sql", sql("part-*.csv", windows, arrival));
+        let keyed = [&["lateness", "q.sql", "--policy", "keyed"], &lengths[..]].concat();
+        let ran = folder.run(&keyed);
+        assert_eq!(ran.status, 0, "{ran:?}");
+        let (found, grid, page) =
+            (folder.json("r/report.json")["keyed"].clone(), folder.read("r/grid.csv"), folder.read("r/report.html"));
+        assert!(grid.contains("\nkeyed(1m),,") && page.contains("keyed, by delay"), "{grid}");
+        assert_eq!(found["keys"].as_u64(), Some(alone.len() as u64));
+        for more in [&["-w", "3"][..], &["--local-processes", "2", "--block-bytes", "64"]] {
+            let other = folder.run(&[&keyed[..], more].concat());
+            assert_eq!((other.status, &other.stdout), (0, &ran.stdout), "{more:?}");
+            assert_eq!(folder.json("r/report.json")["keyed"], found, "{more:?}");
+            assert!(folder.read("r/grid.csv") == grid && folder.read("r/report.html") == page, "{more:?}");
+        }
+        let mut sums: std::collections::BTreeMap<String, u64> = std::collections::BTreeMap::new();
+        let mut add = |report: &serde_json::Value, cells: &dyn Fn(usize, usize) -> serde_json::Value, own: bool| {
+            let sign = if own { 1 } else { u64::MAX };
+            for delay in 0..4 {
+                let latency = &report[delay]["latency"];
+                for name in ["windows", "early", "closed_at_end"] {
+                    let n = latency[name].as_u64().expect(name);
+                    let sum = sums.entry(format!("{delay} {name}")).or_default();
+                    *sum = sum.wrapping_add(n.wrapping_mul(sign));
+                }
+                for horizon in 0..3 {
+                    for (name, n) in cells(delay, horizon)["records"].as_object().expect("records") {
+                        let sum = sums.entry(format!("{delay} {horizon} {name}")).or_default();
+                        *sum = sum.wrapping_add(n.as_u64().expect(name).wrapping_mul(sign));
+                    }
+                }
+            }
+        };
+        let own = found["delays"].clone();
+        add(&own, &|delay, horizon| own[delay]["cells"][horizon].clone(), true);
+        let mut greatest = [0; 4];
+        for text in alone.values() {
+            folder.write("alone.csv", text);
+            folder.write("alone.sql", sql("alone.csv", windows, arrival));
+            assert_eq!(folder.run(&[&["lateness", "alone.sql"], &lengths[..]].concat()).status, 0);
+            let report = folder.json("r/report.json");
+            add(&report["delays"], &|delay, horizon| report["cells"][delay * 3 + horizon].clone(), false);
+            for (delay, max) in greatest.iter_mut().enumerate() {
+                *max = report["delays"][delay]["latency"]["max_us"].as_u64().unwrap_or(0).max(*max);
+            }
+        }
+        sums.retain(|_, n| *n != 0);
+        assert!(sums.is_empty(), "round {round}, seed {seed}: {sums:?}");
+        if !arrival.is_empty() {
+            let own = [0, 1, 2, 3].map(|delay| found["delays"][delay]["latency"]["max_us"].as_u64().unwrap_or(0));
+            assert_eq!(own, greatest, "round {round}, seed {seed}");
+        }
+    }
 }

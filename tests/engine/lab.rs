@@ -226,6 +226,7 @@ fn settings(unit_us: i64, dice: &mut Dice) -> LabSettings {
         unbounded: dice.one_in(4),
         arrival: dice.pick(&[None, None, Some(false)]),
         policies: Vec::new(),
+        keyed_us: None,
         recommend: if dice.one_in(2) { asked() } else { Vec::new() },
     }
 }
@@ -252,6 +253,8 @@ fn check(seed: u64, raw: &[Raw]) -> Option<String> {
         let texts = (0..dice.range(1, 4)).map(|_| dice.pick(&[texts[0], texts[1], texts[2], quality]));
         settings.policies = texts.map(|text| PolicyPlan::parse(text).expect("a policy").expect("adaptive")).collect();
     }
+    let keys = windowed(&program.views[0]).is_some_and(|windowed| !windowed.group.is_empty());
+    settings.keyed_us = (keys && dice.one_in(2)).then(Vec::new);
     let set = LabSet::new(&program, &settings).unwrap_or_else(|e| panic!("{e}\n{stream}"));
     let plan = Arc::clone(&set.plans[0]);
     stream.program = Arc::clone(&set.reading);
@@ -267,7 +270,26 @@ fn check(seed: u64, raw: &[Raw]) -> Option<String> {
     }
     compare(&mut stream, &program, &plan, &report)
         .or_else(|| compare_policies(&mut stream, &program, &set, &report))
+        .or_else(|| keyed_difference(&report))
         .map(|differs| format!("{differs}\n{context}"))
+}
+
+/// Every judged record and contribution has a class under keyed watermarks.
+fn keyed_difference(report: &Report) -> Option<String> {
+    let all = report.cells.first()?;
+    let all = all.records.contributions_on_time + all.records.contributions_late + all.records.contributions_too_late;
+    for (delay, cell) in report.keyed.iter().flat_map(|k| &k.delays).flat_map(|d| d.cells.iter().map(move |c| (d, c))) {
+        let r = &cell.records;
+        let records = r.on_time + r.corrected + r.partly_too_late + r.too_late;
+        let contributions = r.contributions_on_time + r.contributions_late + r.contributions_too_late;
+        if (records, contributions) != (report.records.judged, all) {
+            return Some(format!(
+                "keyed({}): {records} records, {contributions} contributions, not {all}",
+                delay.delay_us
+            ));
+        }
+    }
+    None
 }
 
 fn compare(stream: &mut Stream, program: &Program, plan: &LabPlan, report: &Report) -> Option<String> {

@@ -88,6 +88,14 @@ pub fn frontier(report: &Report) -> Picture {
         let name = format!("{} (99 %)", policy.policy);
         series.push(Series { name, joined: Joined::No, marked: true, points: point.into_iter().collect() });
     }
+    if let Some(keyed) = &report.keyed {
+        let points = keyed.delays.iter().filter_map(|delay| {
+            let share = delay.cells.last()?.complete_first?;
+            Some((delay.latency.p99_us? as f64, share, String::new()))
+        });
+        let name = format!("keyed, by delay (99 % of the windows of {} keys)", grouped(keyed.keys));
+        series.push(Series { name, joined: Joined::Straight, marked: true, points: points.collect() });
+    }
     let ringed = recommended(report).and_then(|(delay, _)| {
         let latency = report.delays.get(delay).and_then(|delay| delay.latency.p99_us)?;
         let share = report.cell(delay, longest).and_then(|cell| cell.complete_first)?;

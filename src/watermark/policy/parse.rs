@@ -154,6 +154,10 @@ impl PolicyPlan {
             },
         };
         let Some((policy, _)) = EXAMPLES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) else {
+            if name.eq_ignore_ascii_case("keyed") {
+                return Err(error("keyed watermarks are in the lateness lab only")
+                    .with_hint("slackwater lateness … --policy keyed"));
+            }
             let names: Vec<&str> = EXAMPLES.iter().map(|(name, _)| *name).collect();
             let hint = did_you_mean(&name.to_lowercase(), names.iter().copied()).map_or_else(
                 || "for example quantile(0.99, span = 10 minutes)".to_owned(),

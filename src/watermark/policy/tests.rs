@@ -43,6 +43,7 @@ fn what_is_written_is_read_back() {
 #[test]
 fn wrong_texts_say_what_was_expected() {
     for (text, message) in [
+        ("keyed(5s)", "keyed watermarks are in the lateness lab only"),
         ("median", "expected fixed, quantile, k-slack, aq-k-slack, found 'median'"),
         ("quantile(0.9", "expected ')' at the end of 'quantile(0.9'"),
         ("quantile()", "quantile: which one is missing"),
