@@ -1,7 +1,7 @@
 //! How disorder changes over the stream: lags by stretch of event time.
 //!
 //! Event time is cut as for recommendations ([`super::blocks`]); each block has the buckets of [`super::lags`]. Memory: 256 blocks of at most about 500
-//! counts. Cost: two operations per record, and a lookup when a record is of another block than the one before it.
+//! counts. Cost: one operation per record, and a lookup when a record is of another block than the one before it.
 
 use super::blocks::{BLOCKS_MAX, BlockSums, Slots};
 use super::lags::{self, LagBucket};
@@ -18,45 +18,48 @@ pub struct DriftMeter {
     doublings: u64,
     /// Where a block's counts are.
     places: HashMap<i64, usize, FixedState>,
-    counts: Vec<Vec<u64>>,
-    /// Event times of the block at hand, and its place.
-    times_us: (i64, i64),
-    place: usize,
+    /// By place, then bucket.
+    counts: Vec<u64>,
+    /// Where the counts of the block at hand begin.
+    current: usize,
 }
+
+/// Buckets, as many as any lag needs.
+const BUCKETS: usize = lags::BUCKETS_MAX;
 
 impl DriftMeter {
     /// For blocks of these slots.
     pub fn new(slots: Slots) -> Self {
-        DriftMeter { slots, doublings: 0, places: HashMap::default(), counts: Vec::new(), times_us: (0, 0), place: 0 }
+        DriftMeter { slots, doublings: 0, places: HashMap::default(), counts: Vec::new(), current: 0 }
     }
 
-    /// Counts a record.
+    /// Counts a record of the block at hand.
     #[inline]
-    pub fn record(&mut self, event_time_us: i64, bucket: usize) {
-        if event_time_us < self.times_us.0 || event_time_us >= self.times_us.1 {
-            self.move_to(event_time_us);
-        }
-        let Some(counts) = self.counts.get_mut(self.place) else { return };
-        match counts.get_mut(bucket) {
-            Some(count) => *count += 1,
-            None => grow(counts, bucket),
+    pub fn record(&mut self, bucket: usize) {
+        if let Some(count) = self.counts.get_mut(self.current + bucket) {
+            *count += 1;
         }
     }
 
-    fn move_to(&mut self, event_time_us: i64) {
+    /// Turns to the block of an event time. Gives the event times that are in it.
+    pub fn move_to(&mut self, event_time_us: i64) -> (i64, i64) {
         let slot = self.slots.of(event_time_us);
         let mut block = slot >> self.doublings.min(63);
-        if !self.places.contains_key(&block) && self.places.len() == BLOCKS_MAX {
-            self.join(slot);
-            block = slot >> self.doublings.min(63);
-        }
-        let next = self.counts.len();
-        self.place = *self.places.entry(block).or_insert(next);
-        if self.place == next {
-            self.counts.push(Vec::new());
-        }
+        self.current = match self.places.get(&block) {
+            Some(place) => *place * BUCKETS,
+            None => {
+                if self.places.len() == BLOCKS_MAX {
+                    self.join(slot);
+                    block = slot >> self.doublings.min(63);
+                }
+                let next = self.places.len();
+                let place = *self.places.entry(block).or_insert(next);
+                self.counts.resize(self.places.len() * BUCKETS, 0);
+                place * BUCKETS
+            }
+        };
         let start_us = self.slots.block_start_us(block, self.doublings);
-        self.times_us = (start_us, start_us.saturating_add(self.slots.block_us(self.doublings)));
+        (start_us, start_us.saturating_add(self.slots.block_us(self.doublings)))
     }
 
     /// Makes blocks longer, so that there are few enough with that of a slot.
@@ -66,22 +69,22 @@ impl DriftMeter {
         sums.add(slot, LAGS, 0, |_| {});
         self.doublings = sums.doublings();
         for (block, groups) in sums.blocks() {
-            let _ = self.places.insert(*block, self.counts.len());
-            self.counts.push(groups.get(&LAGS).cloned().unwrap_or_default());
+            let _ = self.places.insert(*block, self.places.len());
+            let counts = groups.get(&LAGS).map_or(&[][..], Vec::as_slice);
+            self.counts.extend_from_slice(counts);
+            self.counts.resize(self.places.len() * BUCKETS, 0);
         }
     }
 
     /// What was counted.
     pub fn into_sums(self) -> BlockSums {
-        let blocks = self.places.iter().filter_map(|(block, place)| Some((*block, self.counts.get(*place)?.clone())));
+        let blocks = self.places.iter().filter_map(|(block, place)| {
+            let counts = self.counts.get(place * BUCKETS..(place + 1) * BUCKETS)?;
+            let filled = counts.iter().rposition(|n| *n > 0).map_or(0, |last| last + 1);
+            Some((*block, counts.get(..filled)?.to_vec()))
+        });
         BlockSums::of(self.doublings, LAGS, blocks)
     }
-}
-
-#[cold]
-fn grow(counts: &mut Vec<u64>, bucket: usize) {
-    counts.resize(bucket + 1, 0);
-    counts.iter_mut().skip(bucket).for_each(|count| *count += 1);
 }
 
 /// By block: where it begins and ends (µs), and its lags, ascending.
@@ -114,7 +117,10 @@ mod tests {
             let mut expected = BlockSums::default();
             for _ in 0..3_000 {
                 let (time_us, bucket) = (next(spread) as i64 - 20, next(70) as usize);
-                meters[next(2) as usize].record(time_us, bucket);
+                let meter = &mut meters[next(2) as usize];
+                let (from_us, upto_us) = meter.move_to(time_us);
+                assert!((from_us..upto_us).contains(&time_us));
+                meter.record(bucket);
                 expected.add(slots.of(time_us), LAGS, bucket + 1, |counts| counts[bucket] += 1);
             }
             let mut merged = BlockSums::default();

@@ -1,7 +1,6 @@
 //! What the lab takes from the blocks that a worker reads: the ledger of every cell, lags, and steps of the watermark.
 
 use super::blocks::BlockSums;
-use super::drift::DriftMeter;
 use super::keyed::{KeyedRow, KeyedRows};
 use super::lags::{LagMeter, LagSums};
 use super::ledger::{LedgerMeter, LedgerSums};
@@ -23,7 +22,6 @@ pub struct IngestMeter {
     newest_us: Option<Vec<i64>>,
     ledger: LedgerMeter,
     lags: LagMeter,
-    drift: Option<DriftMeter>,
     steps: StepMeter,
     blocks: Option<BlockMeter>,
 }
@@ -50,8 +48,7 @@ impl IngestMeter {
             arrival: plan.arrival,
             newest_us: (plan.policy.is_some() && !plan.arrival).then(Vec::new),
             ledger: LedgerMeter::new(Arc::clone(grid), assigner),
-            lags: LagMeter::default(),
-            drift: plan.policy.is_none().then(|| DriftMeter::new(plan.slots)),
+            lags: if plan.policy.is_some() { LagMeter::default() } else { LagMeter::with_drift(plan.slots) },
             steps: StepMeter::new(Arc::clone(grid), assigner),
             blocks: plan.recommend.as_ref().map(|plan| BlockMeter::new(grid, assigner, plan.slots)),
         }
@@ -77,10 +74,7 @@ impl IngestMeter {
                 BEFORE_ALL => 0,
                 base_us => base_us.saturating_add(self.base_us).saturating_sub(*event_us).max(0) as u64,
             };
-            let bucket = self.lags.record(partition, *event_us, lag_us);
-            if let Some(drift) = &mut self.drift {
-                drift.record(*event_us, bucket);
-            }
+            self.lags.record(partition, *event_us, lag_us);
             let newest_us = self.newest_us.as_mut().map(|newest| newest_of(newest, partition, *event_us));
             // In one partition stamps only rise, and most records leave them where they are.
             if (*base_us != last_us || only.is_none()) && self.steps.is_step(partition, *base_us) {
@@ -128,12 +122,8 @@ impl IngestMeter {
     /// What was counted.
     pub fn into_sums(self) -> IngestSums {
         let blocks = self.blocks.map(BlockMeter::into_sums).unwrap_or_default();
-        IngestSums {
-            ledger: self.ledger.into_sums(),
-            lags: self.lags.into_sums(),
-            drift: self.drift.map(DriftMeter::into_sums).unwrap_or_default(),
-            blocks,
-        }
+        let (lags, drift) = self.lags.into_sums();
+        IngestSums { ledger: self.ledger.into_sums(), lags, drift, blocks }
     }
 }
 

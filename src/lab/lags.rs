@@ -6,7 +6,9 @@
 //!
 //! Memory: partitions × 24 × at most about 500 counts. Cost: a few operations per record.
 
+use super::blocks::{BlockSums, Slots};
 use super::buckets;
+use super::drift::DriftMeter;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -36,11 +38,15 @@ pub struct LagBucket {
 #[derive(Clone, Debug, Default)]
 pub struct LagMeter {
     sums: LagSums,
-    /// Counts of the hour and partition at hand, and the event times they are for.
+    drift: Option<DriftMeter>,
+    /// Counts of the hour and partition at hand, and the event times that these and the block at hand are for.
     current: Vec<u64>,
     place: (u64, u64),
-    hour_us: (i64, i64),
+    times_us: (i64, i64),
 }
+
+/// As many buckets as there are.
+pub const BUCKETS_MAX: usize = 8 * 63 + 8 + 16;
 
 /// Below 64 every integer has a bucket of its own; from there on there are 8 to a power of two.
 #[inline]
@@ -85,10 +91,15 @@ pub fn quantile(lags: &[(u64, u64)], permille: u64) -> u64 {
 }
 
 impl LagMeter {
-    /// Counts a record. Gives the bucket of its lag.
+    /// One that also counts by block of event time.
+    pub fn with_drift(slots: Slots) -> LagMeter {
+        LagMeter { drift: Some(DriftMeter::new(slots)), ..LagMeter::default() }
+    }
+
+    /// Counts a record.
     #[inline]
-    pub fn record(&mut self, partition: u32, event_time_us: i64, lag_us: u64) -> usize {
-        let (from, to) = self.hour_us;
+    pub fn record(&mut self, partition: u32, event_time_us: i64, lag_us: u64) {
+        let (from, to) = self.times_us;
         if event_time_us < from || event_time_us >= to || self.place.0 != u64::from(partition) {
             self.move_to(partition, event_time_us);
         }
@@ -97,7 +108,9 @@ impl LagMeter {
             Some(count) => *count += 1,
             None => self.grow(bucket),
         }
-        bucket
+        if let Some(drift) = &mut self.drift {
+            drift.record(bucket);
+        }
     }
 
     #[cold]
@@ -110,7 +123,11 @@ impl LagMeter {
     fn move_to(&mut self, partition: u32, event_time_us: i64) {
         let hour = event_time_us.div_euclid(HOUR_US);
         let place = (u64::from(partition), hour.rem_euclid(24) as u64);
-        self.hour_us = (hour.saturating_mul(HOUR_US), hour.saturating_add(1).saturating_mul(HOUR_US));
+        self.times_us = (hour.saturating_mul(HOUR_US), hour.saturating_add(1).saturating_mul(HOUR_US));
+        if let Some(drift) = &mut self.drift {
+            let (from_us, upto_us) = drift.move_to(event_time_us);
+            self.times_us = (from_us.max(self.times_us.0), upto_us.min(self.times_us.1));
+        }
         if place != self.place {
             let kept = std::mem::take(&mut self.current);
             self.sums.put(self.place, kept);
@@ -119,10 +136,10 @@ impl LagMeter {
         }
     }
 
-    /// What was counted.
-    pub fn into_sums(mut self) -> LagSums {
+    /// What was counted, and the same by block of event time.
+    pub fn into_sums(mut self) -> (LagSums, BlockSums) {
         self.sums.put(self.place, self.current);
-        self.sums
+        (self.sums, self.drift.map(DriftMeter::into_sums).unwrap_or_default())
     }
 }
 
@@ -181,17 +198,15 @@ mod tests {
     fn partitions_and_hours_are_kept_apart_and_merge() {
         let records = [(0, 0, 5), (1, HOUR_US, 5), (0, 24 * HOUR_US, 5), (0, -1, 100), (1, HOUR_US + 1, 0)];
         let mut whole = LagMeter::default();
-        for (partition, event_time, lag) in records {
-            let _ = whole.record(partition, event_time, lag);
-        }
-        let whole = whole.into_sums();
+        records.iter().for_each(|(p, et, lag)| whole.record(*p, *et, *lag));
+        let (whole, _) = whole.into_sums();
         let rows: Vec<_> = whole.rows().map(|(p, hour, b)| (p, hour, b.from_us, b.upto_us, b.records)).collect();
         assert_eq!(rows, [(0, 0, 5, 5, 2), (0, 23, 96, 103, 1), (1, 1, 0, 0, 1), (1, 1, 5, 5, 1)]);
         let mut merged = LagSums::default();
         for record in records.iter().rev() {
             let mut one = LagMeter::default();
-            let _ = one.record(record.0, record.1, record.2);
-            merged.merge(&one.into_sums());
+            one.record(record.0, record.1, record.2);
+            merged.merge(&one.into_sums().0);
         }
         assert_eq!(merged, whole);
         assert_eq!(whole.total().iter().map(|b| b.records).sum::<u64>(), 5);
