@@ -78,11 +78,11 @@ pub(super) fn overview(report: &Report) -> (String, Vec<Vec<String>>) {
             rows.push(row(format!("({number})"), &policy.latency, cell));
         }
     }
-    for (number, delay) in (report.policies.len() + 1..).zip(report.keyed.iter().flat_map(|keyed| &keyed.delays)) {
+    for delay in report.keyed.iter().flat_map(|keyed| &keyed.delays) {
         let cell = delay.cells.last();
         let none = || "-".to_owned();
         rows.push(vec![
-            format!("({number})"),
+            format!("keyed({})", format_duration(delay.delay_us)),
             percent(cell.and_then(|cell| cell.complete_first)),
             duration(delay.latency.p50_us),
             duration(delay.latency.p99_us),
@@ -103,10 +103,9 @@ pub(super) fn policy_lines(report: &Report) -> Vec<String> {
         format!("({number}) {}: delay {mean} on average, {max} at most", policy.policy)
     };
     let mut out: Vec<String> = (1..).zip(&report.policies).map(line).collect();
-    for (number, delay) in (report.policies.len() + 1..).zip(report.keyed.iter().flat_map(|keyed| &keyed.delays)) {
-        let (delay, keys) = (format_duration(delay.delay_us), report.keyed.as_ref().map_or(0, |keyed| keyed.keys));
-        out.push(format!("({number}) keyed({delay}): a watermark for each of {} keys", grouped(keys)));
-    }
+    out.extend(
+        report.keyed.as_ref().map(|keyed| format!("keyed: a watermark for each of {} keys", grouped(keyed.keys))),
+    );
     out
 }
 

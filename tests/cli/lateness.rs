@@ -245,6 +245,31 @@ fn a_recommendation_holds_in_a_run() {
     assert!(chosen.as_u64() > Some(10) && checked.as_u64() > Some(5), "{found}");
 }
 
+/// Every shipped data set gives a whole report. Its figures are held against runs by `tests/engine/lab.rs`.
+#[test]
+fn shipped_data_have_reports() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    for (name, delays, horizons) in [
+        ("quakes", "0h..48h/4", "none,1d,3d"),
+        ("flights", "0m..4h/8", "none,1h,6h"),
+        ("taxi", "0m..1h/4", "none,30m,2h"),
+        ("dengue", "0d..70d/5", "none,28d,140d"),
+    ] {
+        let folder = Folder::with("none", "");
+        let (example, examples) = (format!("examples/{name}"), root.join("examples").join(name));
+        let sql = std::fs::read_to_string(examples.join(format!("{name}.sql"))).expect(name);
+        folder.write("q.sql", sql.replace(&example, &examples.to_string_lossy()));
+        let asked = ["--recommend", "completeness >= 50%", "--policy", "k-slack()", "--out", "r"];
+        let grid = ["lateness", "q.sql", "--delays", delays, "--horizons", horizons];
+        let ran = folder.run(&[&grid[..], &asked].concat());
+        assert_eq!(ran.status, 0, "{name}: {ran:?}");
+        assert!(ran.stdout.contains("\nrecommended: delay "), "{name}: {}", ran.stdout);
+        let page = folder.read("r/report.html");
+        check_page(&page);
+        assert!(page.matches("<svg ").count() >= 8 && page.contains("k-slack("), "{name}");
+    }
+}
+
 /// The picture that README.md shows is what the command in docs/lateness.md draws.
 #[test]
 fn the_picture_in_the_documents_is_drawn_by_its_command() {
