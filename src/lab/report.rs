@@ -20,6 +20,7 @@ use crate::engine::ingest::table_spec;
 use crate::engine::output::Ending;
 use crate::plan::{TablePlan, ViewPlan, WindowedPlan};
 use crate::sink::summary::LagSummary;
+use crate::sql::quoted;
 use serde::Serialize;
 
 /// Everything that is reported.
@@ -398,9 +399,9 @@ impl Report {
 
 /// The event-time column, in quotes if it needs them.
 fn event_time(table: &TablePlan) -> String {
-    let name = table.event_time.and_then(|at| table.columns.get(at)).map_or("", |column| column.name.as_str());
-    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '.';
-    if name.chars().all(plain) { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+    let column = table.event_time.and_then(|at| table.columns.get(at));
+    let parts = column.into_iter().flat_map(|column| &column.path).map(|part| quoted(part, false));
+    parts.collect::<Vec<_>>().join(".")
 }
 
 /// Estimated bytes that a pair takes in a table: its key and the fixed part of its states.

@@ -113,8 +113,10 @@ pub(super) fn policy_lines(report: &Report) -> Vec<String> {
 pub(super) fn sql_lines(report: &Report, setting: &Setting) -> Vec<String> {
     let et = &report.event_time;
     let mut out = vec![format!("WATERMARK FOR {et} AS {et} - INTERVAL '{}'", format_duration(setting.delay_us))];
-    let horizon = setting.horizon_us.map(format_duration);
-    out.extend(horizon.map(|horizon| format!("CREATE MATERIALIZED VIEW … WITH (horizon = '{horizon}')")));
+    out.push(match setting.horizon_us.map(format_duration) {
+        Some(horizon) => format!("CREATE MATERIALIZED VIEW … WITH (horizon = '{horizon}')"),
+        None => "CREATE MATERIALIZED VIEW … without horizon: late records are dropped".to_owned(),
+    });
     out
 }
 
@@ -123,19 +125,16 @@ fn recommended(report: &Report, found: &Recommendation, out: &mut String) {
     let asked = found.conditions.join(" and ");
     let (chosen, checked) = (found.blocks_chosen_by, found.blocks_checked_on);
     let block = rough(found.block_us.unsigned_abs());
-    let blocks = if chosen == 1 { "block" } else { "blocks" };
+    let blocks = if chosen == 1 { format!("block of {block}") } else { format!("{chosen} blocks of {block}") };
     let Some(setting) = &found.setting else {
-        let _ = writeln!(
-            out,
-            "\nno delay and horizon of the grid hold {asked} ({chosen} {blocks} of {block}); the greatest:"
-        );
+        let _ = writeln!(out, "\nno delay and horizon of the grid hold {asked} (by {blocks}); the greatest:");
         found.nearest.iter().for_each(|setting| results(setting, out));
         return;
     };
     let horizon = setting.horizon_us.map_or_else(|| "none".to_owned(), format_duration);
     let delay = format_duration(setting.delay_us);
     let _ = writeln!(out, "\nrecommended: delay {delay}, horizon {horizon}, for {asked}");
-    let _ = writeln!(out, "chosen by the first {chosen} {blocks} of {block}, checked on the {checked} after them:");
+    let _ = writeln!(out, "chosen by the first {blocks}, checked on the {checked} after them:");
     results(setting, out);
     for (what, parts) in [("partitions", &setting.by_partition), ("hours of day (UTC)", &setting.by_hour)] {
         let mut broken: Vec<_> = parts.iter().filter(|part| part.holds == Some(false)).collect();

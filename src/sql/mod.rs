@@ -23,6 +23,7 @@ mod from;
 mod options;
 mod policy;
 mod predicate;
+mod quote;
 mod scope;
 mod sink;
 mod statement;
@@ -36,6 +37,7 @@ mod tests;
 pub use explain::explain;
 pub use options::refuse_compressed;
 pub use policy::with_policy;
+pub use quote::quoted;
 
 use crate::error::{Error, Result};
 use crate::plan::{Program, SourcePlan};

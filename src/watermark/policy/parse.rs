@@ -106,17 +106,26 @@ impl Settings {
         }
     }
 
-    fn finish(self, known: &[&str]) -> Result<(), PolicyError> {
-        let Some((name, value)) = self.given.first() else { return Ok(()) };
-        if name.is_empty() {
-            let example = EXAMPLES.iter().find(|(name, _)| *name == self.policy).map_or("", |(_, example)| example);
-            let error = error(format!("{}: expected name = setting, found '{value}'", self.policy));
-            return Err(error.with_hint(format!("for example {example}")));
+    /// Checks that each setting is known and given once. Comes first: who writes `err = 1%` is told so, and not that
+    /// `error` is missing.
+    fn check(&self, known: &[&str]) -> Result<(), PolicyError> {
+        for (at, (name, value)) in self.given.iter().enumerate() {
+            if name.is_empty() {
+                let example = EXAMPLES.iter().find(|(name, _)| *name == self.policy).map_or("", |(_, example)| example);
+                let error = error(format!("{}: expected name = setting, found '{value}'", self.policy));
+                return Err(error.with_hint(format!("for example {example}")));
+            }
+            let twice = self.given.iter().take(at).any(|(before, _)| before == name);
+            if !twice && known.contains(&name.as_str()) {
+                continue;
+            }
+            let hint = did_you_mean(name, known.iter().copied())
+                .filter(|_| !twice)
+                .map_or_else(|| format!("settings: {}", known.join(", ")), |near| format!("did you mean \"{near}\"?"));
+            let what = if twice { "is given twice" } else { "is not known" };
+            return Err(error(format!("{}: setting \"{name}\" {what}", self.policy)).with_hint(hint));
         }
-        let hint = did_you_mean(name, known.iter().copied())
-            .map_or_else(|| format!("settings: {}", known.join(", ")), |near| format!("did you mean \"{near}\"?"));
-        let what = if known.contains(&name.as_str()) { "is given twice" } else { "is not known" };
-        Err(error(format!("{}: setting \"{name}\" {what}", self.policy)).with_hint(hint))
+        Ok(())
     }
 }
 
@@ -188,24 +197,25 @@ fn quantile(mut settings: Settings) -> Result<PolicyPlan, PolicyError> {
     if let Some(first) = settings.given.first_mut().filter(|(name, _)| name.is_empty()) {
         first.0.push('q');
     }
+    settings.check(&["q", "span", "min_records", "floor", "cap"])?;
     let q = settings.share("q", "a share over 0, at most 1, such as 0.99 or 99%", |q| q > 0.0 && q <= 1.0)?;
     let Some(q) = q else {
         return Err(error("quantile: which one is missing").with_hint("for example quantile(0.99)"));
     };
     let plan =
         QuantilePlan { q, span_us: settings.span()?, records_min: settings.records_min()?, bounds: settings.bounds()? };
-    settings.finish(&["q", "span", "min_records", "floor", "cap"])?;
     Ok(PolicyPlan::Quantile(plan))
 }
 
 fn slack(mut settings: Settings) -> Result<PolicyPlan, PolicyError> {
+    settings.check(&["decay", "span", "floor", "cap"])?;
     let decay = settings.share("decay", "a share from 0 to 1, such as 0.5", |d| (0.0..=1.0).contains(&d))?;
     let plan = SlackPlan { decay: decay.unwrap_or(0.5), span_us: settings.span()?, bounds: settings.bounds()? };
-    settings.finish(&["decay", "span", "floor", "cap"])?;
     Ok(PolicyPlan::Slack(plan))
 }
 
 fn quality(mut settings: Settings) -> Result<PolicyPlan, PolicyError> {
+    settings.check(&["error", "of", "window", "groups", "confidence", "span", "min_records", "floor", "cap"])?;
     let target = settings.share("error", "a share between 0 and 1, such as 1%", |e| e > 0.0 && e < 1.0)?;
     let Some(target) = target else {
         return Err(
@@ -236,7 +246,6 @@ fn quality(mut settings: Settings) -> Result<PolicyPlan, PolicyError> {
         records_min: settings.records_min()?,
         bounds: settings.bounds()?,
     };
-    settings.finish(&["error", "of", "window", "groups", "confidence", "span", "min_records", "floor", "cap"])?;
     Ok(PolicyPlan::Quality(plan))
 }
 

@@ -54,6 +54,8 @@ fn wrong_texts_say_what_was_expected() {
         ("quantile(0.9, span = 10)", "quantile: setting \"span\": expected a duration such as 10s, found '10'"),
         ("quantile(0.9, floor = 5s, cap = 1s)", "quantile: setting \"cap\": expected at least the floor, found '1s'"),
         ("k-slack(decay = 2)", "k-slack: setting \"decay\": expected a share from 0 to 1, such as 0.5, found '2'"),
+        ("aq-k-slack(column = v, error = 1%)", "aq-k-slack: setting \"column\" is not known"),
+        ("aq-k-slack(sum(v), 1%)", "aq-k-slack: expected name = setting, found 'sum(v)'"),
         ("aq-k-slack(error = 1%)", "aq-k-slack: setting \"of\" is missing"),
         (
             "aq-k-slack(error = 1%, of = max(v), window = 1m)",
