@@ -5,7 +5,7 @@ mod guess;
 mod sample;
 
 use crate::error::{Error, Result};
-use crate::sql::quoted;
+use crate::sql::{quoted, quoted_path};
 use crate::time::format_duration;
 use crate::types::DataType;
 use guess::{Guess, Sample};
@@ -169,10 +169,7 @@ fn table_name(path: &Path) -> String {
 
 /// A column's name as SQL needs it, part by part.
 fn column_name(guess: &Guess, path: &[String]) -> String {
-    let same =
-        |other: &[String]| other.len() == path.len() && other.iter().zip(path).all(|(a, b)| a.eq_ignore_ascii_case(b));
-    let ambiguous = guess.columns.iter().filter(|c| same(&c.path)).count() > 1;
-    path.iter().map(|part| quoted(part, ambiguous)).collect::<Vec<_>>().join(".")
+    quoted_path(path, guess.columns.iter().map(|c| c.path.as_slice()))
 }
 
 /// A duration in one unit: `INTERVAL '5 minutes'`.

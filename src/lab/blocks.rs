@@ -108,6 +108,15 @@ impl BlockSums {
         self.join();
     }
 
+    /// Moves what is in blocks that `base` lacks to the next one that it has; what comes after its last one is left. Both
+    /// have blocks of the same length.
+    pub fn move_onto(&mut self, base: &BlockSums) {
+        for (block, groups) in std::mem::take(&mut self.blocks) {
+            let onto = base.blocks.range(block..).next().map_or(block, |(onto, _)| *onto);
+            merge_groups(self.blocks.entry(onto).or_default(), &groups);
+        }
+    }
+
     /// Slots to a block, as a power of two.
     pub fn doublings(&self) -> u64 {
         self.doublings
@@ -156,6 +165,22 @@ mod tests {
             assert_eq!(merged, whole, "{spread}");
             assert!(whole.blocks.len() <= BLOCKS_MAX && (whole.doublings == 0 || whole.blocks.len() > BLOCKS_MAX / 4));
         }
+    }
+
+    #[test]
+    fn gaps_are_told_with_the_block_after_them() {
+        let sums = |slots: &[i64]| {
+            let mut sums = BlockSums::default();
+            slots.iter().for_each(|slot| sums.add(*slot, 0, 1, |counts| counts[0] += 1));
+            sums
+        };
+        let mut found = sums(&[-3, -1, 0, 1, 3, 9]);
+        found.move_onto(&sums(&[-1, 4]));
+        assert_eq!(found, {
+            let mut expected = sums(&[-1, -1, 4, 4, 4]);
+            expected.add(9, 0, 1, |counts| counts[0] += 1);
+            expected
+        });
     }
 
     #[test]

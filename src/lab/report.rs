@@ -20,7 +20,7 @@ use crate::engine::ingest::table_spec;
 use crate::engine::output::Ending;
 use crate::plan::{TablePlan, ViewPlan, WindowedPlan};
 use crate::sink::summary::LagSummary;
-use crate::sql::quoted;
+use crate::sql::quoted_path;
 use serde::Serialize;
 
 /// Everything that is reported.
@@ -400,8 +400,8 @@ impl Report {
 /// The event-time column, in quotes if it needs them.
 fn event_time(table: &TablePlan) -> String {
     let column = table.event_time.and_then(|at| table.columns.get(at));
-    let parts = column.into_iter().flat_map(|column| &column.path).map(|part| quoted(part, false));
-    parts.collect::<Vec<_>>().join(".")
+    let all = || table.columns.iter().map(|column| column.path.as_slice());
+    column.map(|column| quoted_path(&column.path, all())).unwrap_or_default()
 }
 
 /// Estimated bytes that a pair takes in a table: its key and the fixed part of its states.

@@ -125,16 +125,17 @@ fn recommended(report: &Report, found: &Recommendation, out: &mut String) {
     let asked = found.conditions.join(" and ");
     let (chosen, checked) = (found.blocks_chosen_by, found.blocks_checked_on);
     let block = rough(found.block_us.unsigned_abs());
-    let blocks = if chosen == 1 { format!("block of {block}") } else { format!("{chosen} blocks of {block}") };
+    let blocks =
+        |one: &str| if chosen == 1 { format!("{one} of {block}") } else { format!("{chosen} blocks of {block}") };
     let Some(setting) = &found.setting else {
-        let _ = writeln!(out, "\nno delay and horizon of the grid hold {asked} (by {blocks}); the greatest:");
+        let _ = writeln!(out, "\nno delay and horizon of the grid hold {asked} ({}); the greatest:", blocks("1 block"));
         found.nearest.iter().for_each(|setting| results(setting, out));
         return;
     };
     let horizon = setting.horizon_us.map_or_else(|| "none".to_owned(), format_duration);
     let delay = format_duration(setting.delay_us);
     let _ = writeln!(out, "\nrecommended: delay {delay}, horizon {horizon}, for {asked}");
-    let _ = writeln!(out, "chosen by the first {blocks}, checked on the {checked} after them:");
+    let _ = writeln!(out, "chosen by the first {}, checked on the {checked} after them:", blocks("block"));
     results(setting, out);
     for (what, parts) in [("partitions", &setting.by_partition), ("hours of day (UTC)", &setting.by_hour)] {
         let mut broken: Vec<_> = parts.iter().filter(|part| part.holds == Some(false)).collect();

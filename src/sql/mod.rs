@@ -37,7 +37,7 @@ mod tests;
 pub use explain::explain;
 pub use options::refuse_compressed;
 pub use policy::with_policy;
-pub use quote::quoted;
+pub use quote::{quoted, quoted_path};
 
 use crate::error::{Error, Result};
 use crate::plan::{Program, SourcePlan};

@@ -74,3 +74,11 @@ pub fn quoted(name: &str, always: bool) -> String {
         && !WORDS.contains(&name.to_ascii_lowercase().as_str());
     if plain && !always { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
 }
+
+/// A column's path as SQL needs it, part by part; in quotes too if another of `columns` differs from it in case alone.
+pub fn quoted_path<'a>(path: &[String], columns: impl Iterator<Item = &'a [String]>) -> String {
+    let same =
+        |other: &&[String]| other.len() == path.len() && other.iter().zip(path).all(|(a, b)| a.eq_ignore_ascii_case(b));
+    let ambiguous = columns.filter(same).count() > 1;
+    path.iter().map(|part| quoted(part, ambiguous)).collect::<Vec<_>>().join(".")
+}

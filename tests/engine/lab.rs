@@ -70,6 +70,14 @@ fn blocks_add_up(report: &Report, outcome: &Outcome) {
     let none = BlockSums::default();
     let errors = add(outcome.figures.as_ref().map_or(&none, |figures| &figures.errors), 0..1);
     let in_time = add(&outcome.timeline.in_time, 0..1);
+    // No window is left out: each has its records in the block that it starts in, or in the next that has some.
+    for sums in [outcome.figures.as_ref().map_or(&none, |figures| &figures.errors), &outcome.timeline.in_time] {
+        let (mut base, mut sums) = (blocks.clone(), sums.clone());
+        base.coarsen(sums.doublings());
+        sums.coarsen(base.doublings());
+        sums.move_onto(&base);
+        assert!(sums.blocks().keys().all(|block| base.blocks().contains_key(block)), "{sums:?} {base:?}");
+    }
     let columns = report.columns.len();
     for (delay, figures) in report.delays.iter().enumerate() {
         assert_eq!(in_time(delay), figures.latency.windows);

@@ -160,7 +160,8 @@ fn at(groups: Option<&Groups>, group: u64, counter: usize) -> u128 {
     u128::from(count.copied().unwrap_or(0))
 }
 
-/// Sums over the same blocks.
+/// Sums over the same blocks: those with contributions. A window that starts in one without (an overlapping one, in a gap) has
+/// its first records in the next.
 struct Aligned {
     contributions: BlockSums,
     errors: BlockSums,
@@ -171,11 +172,13 @@ impl Aligned {
     fn new(sums: &Sums<'_>) -> Aligned {
         let all = [sums.contributions, sums.errors, sums.latencies];
         let doublings = all.iter().map(|sums| sums.doublings()).max().unwrap_or(0);
-        let [contributions, errors, latencies] = all.map(|sums| {
+        let [contributions, mut errors, mut latencies] = all.map(|sums| {
             let mut sums = sums.clone();
             sums.coarsen(doublings);
             sums
         });
+        errors.move_onto(&contributions);
+        latencies.move_onto(&contributions);
         Aligned { contributions, errors, latencies }
     }
 
